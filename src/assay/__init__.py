@@ -1,0 +1,1 @@
+"""Assay runs the checks people write over what their LLM applications did."""

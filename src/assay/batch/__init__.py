@@ -1,0 +1,1 @@
+"""The batch flow: load subjects from a file, execute revisions over them."""

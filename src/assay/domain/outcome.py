@@ -1,0 +1,116 @@
+"""What came of running the author's code once: theirs, or ours."""
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from assay.domain.json_value import JsonValue
+
+Budget = Literal["wall", "cpu", "memory", "result", "payload"]
+RaisedKind = Literal[
+    "script-raised",
+    "script-exited",
+    "script-crashed",
+    "syntax-error",
+    "entry-point-missing",
+    "unsupported-return-type",
+    "not-json-serialisable",
+    "non-finite",
+    "non-string-key",
+    "metric-name-collision",
+    "too-deep",
+    "bad-unicode",
+    "timeout",
+    "connection",
+    "tls",
+    "http_status",
+    "too_large",
+    "not_json",
+    "malformed",
+    "blocked_address",
+    "redirect",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one evaluation may use; breaching one is the author's error and names it."""
+
+    wall_s: float = 8.0
+    cpu_s: float = 8.0
+    memory_bytes: int = 256 * 1024 * 1024
+    source_bytes: int = 256 * 1024
+    payload_bytes: int = 6 * 1024 * 1024
+    result_bytes: int = 256 * 1024
+    log_bytes: int = 16 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Returned:
+    """The code returned this, already plain JSON."""
+
+    value: JsonValue
+    logs: str = ""
+    duration_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Raised:
+    """The code failed: `type` and `message` are its own, `line` is in its source (1-based) where known."""
+
+    kind: RaisedKind
+    type: str
+    message: str
+    line: int | None = None
+    traceback: str | None = None
+    logs: str = ""
+    duration_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exceeded:
+    """The code used more than a budget allows; `message` says which, the limit, and by how much where known."""
+
+    budget: Budget
+    message: str
+    logs: str = ""
+    duration_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unavailable:
+    """We could not run it: our fault, retried, never shown as the author's."""
+
+    cause: str
+    logs: str = ""
+    duration_s: float = 0.0
+
+
+Outcome: TypeAlias = Returned | Raised | Exceeded | Unavailable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """The arguments of one evaluation in the order of its interface, each as JSON text.
+
+    For `handler` the last one is the list of span records that `trace.get_spans` serves.
+    """
+
+    arguments: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Defect:
+    """What is wrong with a source before it ever runs; line and column are the author's own, 1-based."""
+
+    kind: Literal["syntax-error", "entry-point-missing"]
+    message: str
+    line: int | None = None
+    column: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inspection:
+    """What a source defines: names bound at module level, with the parameter count where it is a function."""
+
+    names: dict[str, int | None]
+    defect: Defect | None = None

@@ -1,0 +1,1 @@
+"""Bytes from the wire in, spans and traces out; pure."""

@@ -1,0 +1,1 @@
+"""The live flow: accept, settle, sample, execute, record; `pipeline` shows the order."""

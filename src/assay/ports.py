@@ -1,0 +1,211 @@
+"""Every seam of Assay on one page: what the flows and front doors ask of the outside."""
+
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from assay.domain.access import ApiKey
+from assay.domain.agent import Agent
+from assay.domain.check import Check, CheckStatus
+from assay.domain.evaluator import Evaluator, Revision
+from assay.domain.outcome import Call, Inspection, Limits, Outcome
+from assay.domain.signal import Signal, SignalStatus
+from assay.domain.trace import Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceRecord:
+    """What the store knows of a trace beside its spans.
+
+    `revision` grows by one with every accepted change; `checked_revision` is the last one whose checks were owed.
+    `pending_since_ns` is when the first change after that arrived; `updated_at_ns` is the last change.
+    """
+
+    project_id: str
+    trace_id: str
+    revision: int
+    checked_revision: int
+    agent_id: str | None
+    name: str | None
+    span_count: int
+    created_at_ns: int
+    updated_at_ns: int
+    pending_since_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """A queue entry to be: do `payload` in `lane` not before `due_at_ns`. One lane never holds up another."""
+
+    lane: str
+    payload: bytes
+    due_at_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A queue entry that is ours until its lease runs out; `attempt` is 1 the first time."""
+
+    id: str
+    lane: str
+    payload: bytes
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """A page of a listing, newest first: at most `limit` rows after `cursor` (opaque, from the page before)."""
+
+    limit: int = 50
+    cursor: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckFilter:
+    """Which checks of a listing; `statuses` empty means all; `since_ns` is inclusive."""
+
+    project_id: str
+    evaluator_id: str | None = None
+    trace_id: str | None = None
+    agent_id: str | None = None
+    statuses: tuple[CheckStatus, ...] = ()
+    since_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignalFilter:
+    """Which signals of a listing."""
+
+    project_id: str
+    status: SignalStatus | None = None
+    evaluator_id: str | None = None
+    agent_id: str | None = None
+
+
+class Snapshot(Protocol):
+    """Questions to the store, all answered from one consistent view."""
+
+    async def trace(self, project_id: str, trace_id: str) -> TraceRecord | None: ...
+    async def traces(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], TraceRecord]: ...
+    async def spans(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], list[Span]]: ...
+    async def list_traces(
+        self, project_id: str, page: Page, agent_id: str | None = None
+    ) -> tuple[list[TraceRecord], str | None]: ...
+    async def evaluator(self, project_id: str, evaluator_id: str) -> Evaluator | None: ...
+    async def list_evaluators(self, project_id: str) -> list[Evaluator]: ...
+    async def revisions(self, project_id: str, evaluator_id: str) -> list[Revision]: ...
+    async def revisions_by_id(self, ids: Sequence[str]) -> dict[str, Revision]: ...
+    async def checks(self, which: CheckFilter, page: Page) -> tuple[list[Check], str | None]: ...
+    async def count_checks(self, which: CheckFilter) -> int: ...
+    async def existing_checks(self, ids: Sequence[str]) -> set[str]: ...
+    async def list_agents(self, project_id: str) -> list[Agent]: ...
+    async def unknown_agents(self, project_id: str, ids: Sequence[str]) -> set[str]: ...
+    async def signal(self, project_id: str, signal_id: str) -> Signal | None: ...
+    async def list_signals(self, which: SignalFilter, page: Page) -> tuple[list[Signal], str | None]: ...
+    async def key_by_digest(self, digest: str) -> ApiKey | None: ...
+    async def list_keys(self) -> list[ApiKey]: ...
+
+
+class Transaction(Snapshot, Protocol):
+    """Changes to the store and its queue that become durable together, when the block ends, or not at all."""
+
+    async def add_spans(self, project_id: str, spans: Sequence[Span], now_ns: int) -> dict[str, TraceRecord]:
+        """Write spans (same id: the last content wins); return the traces that really changed, by trace id.
+
+        Also keeps the trace rows (revision, span count, agent) and the agents seen.
+        """
+        ...
+
+    async def mark_checked(self, project_id: str, trace_id: str, revision: int) -> None:
+        """Note that the checks of this trace revision are owed (never lowers an earlier note)."""
+        ...
+
+    async def add_evaluator(self, evaluator: Evaluator) -> None: ...
+    async def update_evaluator(self, evaluator: Evaluator) -> None:
+        """Store settings, and the revision when it is a new one."""
+        ...
+
+    async def delete_evaluator(self, project_id: str, evaluator_id: str) -> bool: ...
+
+    async def add_checks(self, checks: Sequence[Check]) -> set[str]:
+        """Write checks not written before; return the ids of those that were new."""
+        ...
+
+    async def signal_for_update(
+        self, project_id: str, evaluator_id: str, agent_id: str | None
+    ) -> Signal | None:
+        """Return the signal, locked until the transaction ends; also serialises the first raising of it."""
+        ...
+
+    async def put_signal(self, signal: Signal) -> None: ...
+    async def add_key(self, key: ApiKey) -> None: ...
+    async def enqueue(self, work: Sequence[Work]) -> None: ...
+    async def settle(self, claims: Sequence[Claim]) -> None:
+        """Take finished entries out of the queue."""
+        ...
+
+
+class Store(Protocol):
+    """The durable state."""
+
+    def transaction(self) -> AbstractAsyncContextManager[Transaction]: ...
+    def snapshot(self) -> AbstractAsyncContextManager[Snapshot]: ...
+    async def close(self) -> None: ...
+
+
+class Queue(Protocol):
+    """The durable work queue; entries enter and leave it inside a store's Transaction."""
+
+    async def lanes(self, now_ns: int) -> list[str]:
+        """Return the lanes that have entries to claim now (due, and not leased to a live worker)."""
+        ...
+
+    async def claim(self, lane: str, limit: int) -> list[Claim]:
+        """Lease up to `limit` due entries of a lane, oldest first; an expired lease counts as none."""
+        ...
+
+    async def extend(self, claims: Sequence[Claim]) -> None:
+        """Heartbeat: renew the leases."""
+        ...
+
+    async def release(self, claims: Sequence[Claim], delay_s: float) -> None:
+        """Give entries back, to be claimed again after the delay (a retry)."""
+        ...
+
+    async def depth(self) -> int:
+        """Return how many entries wait or run."""
+        ...
+
+    async def wait(self, timeout_s: float) -> None:
+        """Return when something was enqueued, or after the timeout."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class Runner(Protocol):
+    """Where an evaluator's code runs."""
+
+    @property
+    def description(self) -> str:
+        """Name the runner and its level of isolation, as recorded on each check."""
+        ...
+
+    async def execute(self, revision: Revision, calls: Sequence[Call], limits: Limits) -> list[Outcome]:
+        """Run a revision once per call; outcomes are as many and in the order given. Never raises for user code."""
+        ...
+
+    async def inspect(self, language: str, source: str) -> Inspection:
+        """Look at a source without running it: syntax, and what it defines."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class Clock(Protocol):
+    """The time of day."""
+
+    def now_ns(self) -> int: ...
+
+

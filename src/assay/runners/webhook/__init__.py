@@ -1,0 +1,1 @@
+"""External scorers: an HTTP endpoint of the user's, as a Runner."""

@@ -1,0 +1,1 @@
+"""SQL: tables, migrations, one file per aggregate, and the two queues."""
