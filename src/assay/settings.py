@@ -1,0 +1,76 @@
+"""One frozen Settings: from arguments, ASSAY_* environment variables, then a TOML file, then these defaults."""
+
+import os
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+
+CONFIG_VARIABLE = "ASSAY_CONFIG"
+DEFAULT_CONFIG = "assay.toml"
+
+
+class Settings(BaseSettings):
+    """What an operator decides. Every field can be set as ASSAY_<NAME> or in the TOML file of the same names."""
+
+    model_config = SettingsConfigDict(env_prefix="ASSAY_", frozen=True, extra="forbid", env_ignore_empty=True)
+
+    host: str = Field("127.0.0.1", description="Address to listen on; 0.0.0.0 opens the server to the network.")
+    port: int = Field(4700, ge=0, le=65535, description="Port to listen on; 0 picks a free one.")
+    data_dir: Path = Field(Path("assay-data"), description="Folder of the embedded database.")
+    database_url: str | None = Field(
+        None,
+        description="postgresql://user:password@host/name for a shared store; unset uses SQLite in the data folder.",
+    )
+    admin_key: str | None = Field(
+        None, min_length=16, description="Presets the first admin key; unset makes one and prints it once."
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged.")
+    log_format: Literal["text", "json"] = Field("text", description="How log lines are written, on standard error.")
+
+    settle_s: float = Field(2.0, ge=0, le=60, description="A trace is whole this long after its last span, in seconds.")
+    settle_max_s: float = Field(30.0, ge=0, le=3600, description="A trace is checked at the latest after this long.")
+    max_backlog: int = Field(
+        100_000, ge=1, description="Queue entries above which ingest answers 429 with Retry-After."
+    )
+    lease_s: float = Field(10.0, ge=1, description="A worker that is silent this long loses its claims to another.")
+
+    sandbox_workers: int = Field(0, ge=0, le=256, description="Sandbox zygotes; 0 means one per core.")
+    sandbox_minimum: Literal["full", "no-namespaces", "no-landlock"] = Field(
+        "full", description="Least isolation the server starts with; see docs/security.md for the ladder."
+    )
+    wall_s: float = Field(8.0, gt=0, le=600, description="Wall time of one evaluation, in seconds.")
+    cpu_s: float = Field(8.0, gt=0, le=600, description="CPU time of one evaluation, in seconds.")
+    memory_mb: int = Field(256, ge=64, le=16_384, description="Memory of one evaluation, in MiB.")
+    source_kb: int = Field(256, ge=1, le=4096, description="Largest source of an evaluator, in KiB.")
+    payload_mb: int = Field(6, ge=1, le=256, description="Largest payload of one evaluation, in MiB.")
+    result_kb: int = Field(256, ge=1, le=16_384, description="Largest result of one evaluation, in KiB.")
+    log_kb: int = Field(16, ge=0, le=1024, description="Logs kept of one evaluation, in KiB.")
+
+    external_allow: tuple[str, ...] = Field(
+        (), description="CIDRs or host names beside public addresses that external scorers may reach, as a JSON list."
+    )
+
+    @property
+    def url(self) -> str:
+        """Return the SQLAlchemy URL of the store."""
+        if self.database_url is None:
+            return f"sqlite+aiosqlite:///{self.data_dir.resolve() / 'assay.db'}"
+        for scheme in ("postgresql://", "postgres://"):
+            if self.database_url.startswith(scheme):
+                return "postgresql+psycopg://" + self.database_url.removeprefix(scheme)
+        return self.database_url
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Order the sources: arguments, environment, file."""
+        path = Path(os.environ.get(CONFIG_VARIABLE, DEFAULT_CONFIG))
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, toml_file=path)
