@@ -13,7 +13,9 @@ def main(folder: str) -> None:
         package = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
         sudo = [] if os.geteuid() == 0 else ["sudo", "--non-interactive"]
         if shutil.which("apt-get") is None or (sudo and shutil.which("sudo") is None):
-            sys.exit(f"Python's venv module is incomplete here. Install the Debian package {package} and run make again.")
+            sys.exit(
+                f"Python's venv module is incomplete here. Install the Debian package {package} and run make again."
+            )
         subprocess.run([*sudo, "apt-get", "update", "-qq"], check=False)
         installed = subprocess.run([*sudo, "apt-get", "install", "-y", "-qq", package], check=False)
         if installed.returncode:

@@ -132,9 +132,7 @@ class Transaction(Snapshot, Protocol):
         """Write checks not written before; return the ids of those that were new."""
         ...
 
-    async def signal_for_update(
-        self, project_id: str, evaluator_id: str, agent_id: str | None
-    ) -> Signal | None:
+    async def signal_for_update(self, project_id: str, evaluator_id: str, agent_id: str | None) -> Signal | None:
         """Return the signal, locked until the transaction ends; also serialises the first raising of it."""
         ...
 
@@ -207,5 +205,3 @@ class Clock(Protocol):
     """The time of day."""
 
     def now_ns(self) -> int: ...
-
-

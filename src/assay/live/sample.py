@@ -26,10 +26,7 @@ async def owe(
 ) -> None:
     """Put the owed checks into their evaluators' lanes, and note that these trace revisions had theirs."""
     await transaction.enqueue(
-        [
-            Work(lane=CHECK_LANE + check.evaluator_id, payload=encode(check), due_at_ns=now_ns)
-            for check in checks
-        ]
+        [Work(lane=CHECK_LANE + check.evaluator_id, payload=encode(check), due_at_ns=now_ns) for check in checks]
     )
     for record in records:
         await transaction.mark_checked(record.project_id, record.trace_id, record.revision)

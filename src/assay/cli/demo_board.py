@@ -1,0 +1,80 @@
+"""What the demo shows: counters and signals, read from the running server."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx2
+from prometheus_client.parser import text_string_to_metric_families
+from rich.console import Group
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Board:
+    """One reading of the server."""
+
+    traces: int = 0
+    scored: int = 0
+    skipped: int = 0
+    errored: int = 0
+    signals: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+
+    @property
+    def line(self) -> str:
+        """Return the counters in one line, for a terminal that cannot redraw."""
+        return (
+            f"traces in {self.traces} | scored {self.scored} | skipped {self.skipped} | errored {self.errored} | "
+            f"signals {len(self.signals)}"
+        )
+
+
+def read_board(client: httpx2.Client) -> Board:
+    """Ask the server for its counters (since it started) and its signals."""
+    counts: dict[str, int] = {}
+    for family in text_string_to_metric_families(client.get("/metrics").raise_for_status().text):
+        for sample in family.samples:
+            if sample.name.endswith("_total"):
+                counts[sample.labels.get("status", sample.name)] = int(sample.value)
+    return Board(
+        traces=counts.get("assay_traces_changed_total", 0),
+        scored=counts.get("scored", 0),
+        skipped=counts.get("skipped", 0),
+        errored=counts.get("errored", 0),
+        signals=client.get("/api/v1/signals", params={"limit": 5}).raise_for_status().json()["signals"],
+    )
+
+
+def draw(board: Board, *, url: str, key: str, names: dict[str, str], log: str) -> Group:
+    """Draw the board and where to look next."""
+    counters = Table.grid(padding=(0, 3))
+    counters.add_row("traces in", "scored", "skipped", "errored", "signals")
+    counters.add_row(
+        f"[bold]{board.traces}[/]",
+        f"[bold green]{board.scored}[/]",
+        f"[bold]{board.skipped}[/]",
+        f"[bold yellow]{board.errored}[/]",
+        f"[bold red]{len(board.signals)}[/]",
+    )
+    signals = Table("severity", "evaluator", "times", "status", "last reason", expand=True)
+    for signal in board.signals:
+        evidence = signal["evidence"]
+        reason = evidence[0].get("reason") if evidence else None
+        signals.add_row(
+            signal["severity"],
+            names.get(signal["evaluatorId"], signal["evaluatorId"]),
+            str(signal["count"]),
+            signal["status"],
+            Text(reason or ""),
+        )
+    where = Text.assemble(
+        ("Where to look next\n", "bold"),
+        f"  API and docs   {url}/docs\n",
+        f"  signals        curl -H 'x-api-key: {key}' {url}/api/v1/signals\n",
+        f"  checks         curl -H 'x-api-key: {key}' {url}/agent-monitoring/custom-evaluators\n",
+        f"  your traces    OTEL_EXPORTER_OTLP_ENDPOINT={url} OTEL_EXPORTER_OTLP_HEADERS=x-api-key={key}\n",
+        f"  server log     {log}\n",
+        ("Ctrl-C stops; a second start keeps the data.", "dim"),
+    )
+    return Group(Panel(counters, title=f"Assay at {url}"), signals, where)

@@ -1,0 +1,123 @@
+"""`assay eval`: run an evaluator file over a file of traces, without a server."""
+
+import asyncio
+import json
+import time
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from assay.app import open_engine
+from assay.batch.execute import execute
+from assay.batch.load import LOCAL_PROJECT, load_traces
+from assay.cli.configuration import read_settings
+from assay.domain.check import Check
+from assay.domain.evaluator import DEFAULT_THRESHOLD, Interface, Language, Revision
+from assay.domain.trace import Trace
+from assay.errors import InvalidInputError
+
+LANGUAGES: dict[str, Language] = {".py": "python", ".js": "javascript", ".mjs": "javascript", ".ts": "typescript"}
+COLOURS = {"scored": "green", "skipped": "dim", "errored": "red"}
+
+
+def evaluate(
+    file: Annotated[Path, typer.Argument(help="The evaluator: a file that defines evaluate or handler.")],
+    traces: Annotated[Path, typer.Option(help="OTLP/JSON: one document, or one a line.")],
+    output: Annotated[Literal["table", "json"], typer.Option("--format", help="How the checks are printed.")] = "table",
+    threshold: Annotated[float, typer.Option(min=0, max=1, help="Scores below it fail.")] = DEFAULT_THRESHOLD,
+    interface: Annotated[
+        Interface | None, typer.Option(help="How the function is called (default: seen from the code).")
+    ] = None,
+) -> None:
+    """Print a check per trace. Exit code 1 when any failed or errored, 2 when nothing could be run."""
+    subjects = load_traces(traces, now_ns=time.time_ns())
+    checks = asyncio.run(_evaluate(file, subjects, threshold, interface))
+    if output == "json":
+        print(json.dumps([_as_json(check) for check in checks], indent=2, ensure_ascii=False))
+    else:
+        _print_table(checks, subjects)
+    if any(check.failed or check.reading.status == "errored" for check in checks):
+        raise typer.Exit(1)
+
+
+async def _evaluate(file: Path, subjects: list[Trace], threshold: float, interface: Interface | None) -> list[Check]:
+    language = LANGUAGES.get(file.suffix)
+    if language is None:
+        raise InvalidInputError(
+            f"{file} ends in {file.suffix or 'nothing'!r}; evaluators end in {', '.join(LANGUAGES)}."
+        )
+    try:
+        source = file.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInputError(f"Cannot read {file}: {error}") from error
+    async with open_engine(read_settings()) as engine:
+        revision = Revision(
+            id=str(file),
+            evaluator_id=str(file),
+            project_id=LOCAL_PROJECT,
+            number=1,
+            created_at_ns=time.time_ns(),
+            evaluator_name=file.stem,
+            kind="code",
+            language=language,
+            interface=await engine.vet(language, source, interface),
+            source=source,
+            threshold=threshold,
+        )
+        return await execute(engine, revision, subjects)
+
+
+def _as_json(check: Check) -> dict[str, object]:
+    reading = check.reading
+    error = reading.error
+    return {
+        "traceId": check.trace_id,
+        "status": reading.status,
+        "failed": check.failed,
+        "metrics": reading.metrics,
+        "name": reading.name,
+        "reason": reading.reason,
+        "metadata": reading.metadata,
+        "error": {"kind": error.kind, "message": error.message, "line": error.line} if error else None,
+        "logs": check.logs,
+        "durationMs": round(check.duration_s * 1000, 3),
+        "runner": check.runner,
+    }
+
+
+def _print_table(checks: list[Check], subjects: list[Trace]) -> None:
+    console = Console()
+    table = Table("trace", "name", "status", "metrics", "why", "ms", expand=False)
+    for check, subject in zip(checks, subjects, strict=True):
+        reading = check.reading
+        status = "failed" if check.failed else reading.status
+        colour = "red" if check.failed else COLOURS[reading.status]
+        why = reading.reason or ""
+        if reading.error is not None:
+            where = f", line {reading.error.line}" if reading.error.line else ""
+            why = f"{reading.error.message}{where}"
+        metrics = ", ".join(f"{name}={value}" for name, value in reading.metrics.items())
+        table.add_row(
+            (check.trace_id or "")[:12],
+            subject.root.name,
+            f"[{colour}]{status}[/]",
+            _plain(metrics),
+            _plain(why),
+            f"{check.duration_s * 1000:.1f}",
+        )
+    console.print(table)
+    failed = sum(check.failed for check in checks)
+    errored = sum(check.reading.status == "errored" for check in checks)
+    skipped = sum(check.reading.status == "skipped" for check in checks)
+    console.print(f"{len(checks)} checks: {failed} failed, {errored} errored, {skipped} skipped")
+
+
+def _plain(text: str) -> str:
+    """Keep an author's text from being read as markup or as terminal control."""
+    shown = "".join(
+        character if character.isprintable() or character == "\n" else "\N{REPLACEMENT CHARACTER}" for character in text
+    )
+    return shown.replace("[", r"\[")

@@ -1,0 +1,78 @@
+"""Run the claimed checks of one evaluator: each revision once, over all its traces."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from assay.domain.check import Check
+from assay.domain.outcome import Unavailable
+from assay.domain.trace import Trace
+from assay.engine import Engine
+from assay.ingest.assembly import assemble
+from assay.live.work import CheckDue, decode_check_due
+from assay.ports import Claim, Snapshot, Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Executed:
+    """What came of a batch of claims: the checks to record, the claims now done, and those to try again."""
+
+    checks: list[Check]
+    done: list[Claim]
+    retry: list[Claim]
+    causes: list[str]
+
+
+async def _load(snapshot: Snapshot, due: Sequence[CheckDue]) -> dict[tuple[str, str], Trace]:
+    keys = list({(entry.project_id, entry.trace_id) for entry in due})
+    records = await snapshot.traces(keys)
+    spans = await snapshot.spans(keys)
+    names = {
+        agent.id: agent.name for project in {key[0] for key in keys} for agent in await snapshot.list_agents(project)
+    }
+    return {
+        key: assemble(
+            record.project_id,
+            spans[key],
+            revision=record.revision,
+            created_at_ns=record.created_at_ns,
+            agent_id=record.agent_id,
+            agent=names.get(record.agent_id) if record.agent_id else None,
+        )
+        for key, record in records.items()
+        if spans.get(key)
+    }
+
+
+async def execute(store: Store, engine: Engine, claims: Sequence[Claim]) -> Executed:
+    """Run the claims' checks; those of a deleted evaluator or trace are done without one."""
+    due = [decode_check_due(claim.payload) for claim in claims]
+    async with store.snapshot() as snapshot:
+        traces = await _load(snapshot, due)
+        revisions = await snapshot.revisions_by_id(list({entry.evaluator_revision_id for entry in due}))
+        alive = {
+            entry.evaluator_id: await snapshot.evaluator(entry.project_id, entry.evaluator_id) is not None
+            for entry in {entry.evaluator_id: entry for entry in due}.values()
+        }
+    groups: dict[str, list[tuple[Claim, Trace]]] = {}
+    executed = Executed(checks=[], done=[], retry=[], causes=[])
+    for claim, entry in zip(claims, due, strict=True):
+        trace = traces.get((entry.project_id, entry.trace_id))
+        if trace is None or entry.evaluator_revision_id not in revisions or not alive[entry.evaluator_id]:
+            executed.done.append(claim)
+        else:
+            groups.setdefault(entry.evaluator_revision_id, []).append((claim, _as_of(trace, entry)))
+    for revision_id, members in groups.items():
+        results = await engine.evaluate(revisions[revision_id], [trace for _, trace in members])
+        for (claim, _), result in zip(members, results, strict=True):
+            if isinstance(result, Unavailable):
+                executed.retry.append(claim)
+                executed.causes.append(result.cause)
+            else:
+                executed.checks.append(result)
+                executed.done.append(claim)
+    return executed
+
+
+def _as_of(trace: Trace, entry: CheckDue) -> Trace:
+    """Name the trace revision that owes the check, so that a redelivery makes the same one."""
+    return trace if trace.revision == entry.trace_revision else replace(trace, revision=entry.trace_revision)

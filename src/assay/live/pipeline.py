@@ -1,0 +1,196 @@
+"""The live flow, from spans accepted to signals raised, and its three commits: accept, owe, record.
+
+accept -> (a trace is due `settle_s` after each change) -> settle -> sample -> owe -> execute -> record
+
+Every arrow is a durable queue entry. A kill anywhere leaves entries that another worker takes over, and whatever is
+done twice is recorded once. No user code and no network runs inside a commit.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+
+import structlog
+
+from assay.domain.trace import Span
+from assay.engine import Engine
+from assay.errors import OverloadedError
+from assay.live.accept import accept
+from assay.live.batching import FIRST, next_size
+from assay.live.execute import execute
+from assay.live.meters import Meters
+from assay.live.record import record
+from assay.live.sample import owe, sample
+from assay.live.settle import settled
+from assay.live.work import CHECK_LANE, SETTLE_LANE, decode_trace_due
+from assay.ports import Claim, Clock, Queue, Store
+
+SETTLE_BATCH = 512
+RETRY_AFTER_S = 5
+LONGEST_BACKOFF_S = 60.0
+DEPTH_AGE_S = 0.5
+IDLE_S = 0.05
+PAUSE_S = 0.005
+
+log = structlog.stdlib.get_logger("assay.live")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """When a trace counts as whole, how long a claim lasts, and how much may wait. Seconds, and entries."""
+
+    settle_s: float = 2.0
+    settle_max_s: float = 30.0
+    lease_s: float = 10.0
+    max_backlog: int = 100_000
+
+
+class LivePipeline:
+    """The flow of one server. `accept` serves requests; `run` works off the queue until stopped."""
+
+    def __init__(
+        self, *, store: Store, queue: Queue, engine: Engine, clock: Clock, timing: Timing, meters: Meters
+    ) -> None:
+        self._store = store
+        self._queue = queue
+        self._engine = engine
+        self._clock = clock
+        self._timing = timing
+        self._meters = meters
+        self._lanes: dict[str, asyncio.Task[None]] = {}
+        self._sizes: dict[str, int] = {}
+        self._stopping = asyncio.Event()
+        self._depth_known_at_ns = 0
+        self._depth = 0
+
+    async def accept(self, project_id: str, spans: Sequence[Span]) -> int:
+        """Commit spans together with the looks they owe; return how many traces changed.
+
+        Raises OverloadedError when more waits than allowed; then nothing was taken.
+        """
+        if not spans:
+            return 0
+        await self._refuse_when_full()
+        async with self._store.transaction() as transaction:
+            changed = await accept(
+                transaction, project_id, spans, now_ns=self._clock.now_ns(), settle_s=self._timing.settle_s
+            )
+        self._meters.spans.inc(len(spans))
+        self._meters.traces.inc(changed)
+        return changed
+
+    async def run(self) -> None:
+        """Work off every lane side by side until `stop`; one lane never waits for another."""
+        while not self._stopping.is_set():
+            try:
+                lanes = await self._queue.lanes(self._clock.now_ns())
+            except Exception:
+                log.exception("queue-unreadable")
+                lanes = []
+                await asyncio.sleep(1)
+            for lane in lanes:
+                if lane not in self._lanes:
+                    task = asyncio.create_task(self._work_off(lane), name=lane)
+                    self._lanes[lane] = task
+                    task.add_done_callback(lambda _, lane=lane: self._lanes.pop(lane, None))
+            await asyncio.sleep(PAUSE_S)
+            await self._queue.wait(IDLE_S)
+
+    async def stop(self, grace_s: float = 5.0) -> None:
+        """Finish what runs, within the grace; what does not finish is given back to the queue."""
+        self._stopping.set()
+        running = list(self._lanes.values())
+        if running:
+            _, late = await asyncio.wait(running, timeout=grace_s)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+
+    async def _refuse_when_full(self) -> None:
+        now_ns = self._clock.now_ns()
+        if now_ns - self._depth_known_at_ns > DEPTH_AGE_S * 1e9:
+            self._depth_known_at_ns = now_ns
+            self._depth = await self._queue.depth()
+            self._meters.backlog.set(self._depth)
+        if self._depth >= self._timing.max_backlog:
+            raise OverloadedError(
+                f"{self._depth} queue entries wait and at most {self._timing.max_backlog} may; "
+                f"send this again in {RETRY_AFTER_S} s.",
+                retry_after_s=RETRY_AFTER_S,
+            )
+
+    async def _work_off(self, lane: str) -> None:
+        step, size = self._step_of(lane)
+        while not self._stopping.is_set():
+            try:
+                claims = await self._queue.claim(lane, self._sizes.get(lane, size))
+                if not claims:
+                    return
+                async with self._held(claims):
+                    await step(lane, claims)
+            except Exception:
+                log.exception("lane-failed", lane=lane)
+                return
+
+    def _step_of(self, lane: str) -> tuple[Callable[[str, list[Claim]], Coroutine[None, None, None]], int]:
+        if lane.startswith(SETTLE_LANE):
+            return self._settle_and_owe, SETTLE_BATCH
+        if lane.startswith(CHECK_LANE):
+            return self._execute_and_record, FIRST
+        message = f"no step works off lane {lane!r}"
+        raise AssertionError(message)
+
+    @asynccontextmanager
+    async def _held(self, claims: Sequence[Claim]):
+        """Renew the claims' leases while their step runs; give them back with a delay when it fails or is cancelled."""
+        beating = asyncio.create_task(self._heartbeat(claims))
+        try:
+            yield
+        except asyncio.CancelledError:
+            await asyncio.shield(self._queue.release(claims, 0))
+            raise
+        except Exception:
+            await self._queue.release(claims, _backoff_s(claims))
+            raise
+        finally:
+            beating.cancel()
+            with suppress(asyncio.CancelledError):
+                await beating
+
+    async def _heartbeat(self, claims: Sequence[Claim]) -> None:
+        while True:
+            await asyncio.sleep(self._timing.lease_s / 3)
+            await self._queue.extend(claims)
+
+    async def _settle_and_owe(self, lane: str, claims: list[Claim]) -> None:
+        due = [decode_trace_due(claim.payload) for claim in claims]
+        async with self._store.snapshot() as snapshot:
+            records = await settled(snapshot, due, now_ns=self._clock.now_ns(), settle_max_s=self._timing.settle_max_s)
+            checks = await sample(snapshot, records)
+        async with self._store.transaction() as transaction:
+            await owe(transaction, records, checks, now_ns=self._clock.now_ns())
+            await transaction.settle(claims)
+
+    async def _execute_and_record(self, lane: str, claims: list[Claim]) -> None:
+        started_ns = self._clock.now_ns()
+        executed = await execute(self._store, self._engine, claims)
+        async with self._store.transaction() as transaction:
+            recorded = await record(transaction, executed.checks, now_ns=self._clock.now_ns())
+            await transaction.settle(executed.done)
+        if executed.retry:
+            log.warning("checks-unavailable", lane=lane, count=len(executed.retry), cause=executed.causes[0])
+            self._meters.retries.inc(len(executed.retry))
+            await self._queue.release(executed.retry, _backoff_s(executed.retry))
+        for status, count in recorded.statuses.items():
+            self._meters.checks.labels(status=status).inc(count)
+        self._meters.signals.inc(recorded.raised)
+        for check in executed.checks:
+            self._meters.latency.observe(check.duration_s)
+        took_s = (self._clock.now_ns() - started_ns) / 1e9
+        self._sizes[lane] = next_size(self._sizes.get(lane, FIRST), took_s, len(claims))
+
+
+def _backoff_s(claims: Sequence[Claim]) -> float:
+    """Return how long to wait before the next attempt: 1, 2, 4 ... at most 60 seconds."""
+    return min(LONGEST_BACKOFF_S, 2.0 ** min(max(claim.attempt for claim in claims) - 1, 10))
