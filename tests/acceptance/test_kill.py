@@ -69,28 +69,24 @@ def trace(trace_id: str, output: str) -> dict[str, Any]:
 @pytest.mark.timeout(300)
 def test_every_accepted_trace_is_checked_exactly_once_though_the_server_is_killed_twenty_times(tmp_path: Path) -> None:
     moments = random.Random(20)
-    with Server(tmp_path, ASSAY_SETTLE_S="0.1", ASSAY_LEASE_S="2") as server, Load(server.url, seed=1) as first:
+    with Server(tmp_path, ASSAY_SETTLE_S="0.1", ASSAY_LEASE_S="2") as server:
         evaluator_id = server.create_evaluator(script=SCRIPT)
-        with Load(server.url, seed=2) as second:
+        with Load(server.url, seed=1) as first, Load(server.url, seed=2) as second:
             for _ in range(KILLS):
                 time.sleep(moments.uniform(0.05, 0.8))
                 server.kill()
                 server.start()
             time.sleep(0.5)
-        first.__exit__()
         accepted = {**first.accepted, **second.accepted}
-        before_evaluator = {event for event in accepted}
         assert len(accepted) > 200
 
-        def drained() -> bool:
-            return metric(server, "assay_queue_depth_now") == 0
-
-        wait_for(drained, "the queue to drain", 120)
+        wait_for(lambda: metric(server, "assay_queue_depth") == 0, "the queue to drain", 120)
         events = server.events(evaluator_id, status="all")
         per_trace = Counter(event["traceId"] for event in events)
-        assert {trace_id for trace_id, count in per_trace.items() if count != 1} == set()
-        missing = before_evaluator - set(per_trace)
-        assert missing == set()
+        assert [trace_id for trace_id, count in per_trace.items() if count != 1] == []
+        assert [trace_id for trace_id in accepted if trace_id not in per_trace] == []
+        for trace_id in accepted:
+            assert len(server.get(f"/api/v1/traces/{trace_id}")["spans"]) == 2
         assert all(event["metrics"]["n"] == 2 for event in events)
 
         failed = [event for event in events if event["metrics"]["success"] is False]

@@ -17,7 +17,7 @@ def evaluate(inputs, outputs, trace):
     return {
         "success": allowed or not promised,
         "promised": promised,
-        "tokens": unit["tokens"]["total"] or 0,
+        "tokens": unit["tokens"].get("total", 0),
         "seconds": unit["duration"]["total"],
         "reason": "promised a refund without a policy that allows one" if promised and not allowed else "fine",
     }
