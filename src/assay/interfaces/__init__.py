@@ -1,1 +1,1 @@
-"""How an author's code is called and what it may return: arguments in, metrics out."""
+"""How the author's code is called: arguments in, metrics out; pure."""

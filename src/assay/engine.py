@@ -1,0 +1,160 @@
+"""One revision over many subjects, for live and batch alike: the only caller of Runner.execute."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from assay.domain.check import Check, CheckError, Reading
+from assay.domain.evaluator import ENTRY_POINTS, Interface, Language, Revision
+from assay.domain.identity import derived_id, new_id
+from assay.domain.json_value import JsonValue
+from assay.domain.outcome import Call, Inspection, Limits, Unavailable
+from assay.domain.subject import Subject, Testcase
+from assay.errors import InvalidInputError
+from assay.interfaces.reading import arguments, read
+from assay.ports import Clock, Runner
+
+RunnerKey: TypeAlias = Language | Literal["external"]
+FOUR_PARAMETERS = 4
+SOURCE_FIELD = "script"
+
+
+class Engine:
+    """Applies revisions to subjects.
+
+    `runners` says where each language runs, and under "external" who calls endpoints; the caller owns and closes them.
+    """
+
+    def __init__(self, runners: Mapping[RunnerKey, Runner], clock: Clock, limits: Limits) -> None:
+        self._runners = runners
+        self._clock = clock
+        self._limits = limits
+
+    async def evaluate(self, revision: Revision, subjects: Sequence[Subject]) -> list[Check | Unavailable]:
+        """Return a check per subject, in the order given; Unavailable where it could not be run, to be tried again.
+
+        The check of a trace has the same id every time; that of a test case a new one.
+        """
+        key = _runner_key(revision)
+        runner = self._runners.get(key)
+        if runner is None:
+            return [Unavailable(cause=f"this server has no runner for {key} evaluators") for _ in subjects]
+        calls = [_call(revision, subject) for subject in subjects]
+        outcomes = iter(
+            await runner.execute(revision, [call for call in calls if isinstance(call, Call)], self._limits)
+        )
+        results: list[Check | Unavailable] = []
+        for subject, call in zip(subjects, calls, strict=True):
+            if isinstance(call, CheckError):
+                reading = Reading(status="errored", error=call)
+                results.append(self._check(revision, subject, runner, reading, "", 0.0))
+                continue
+            outcome = next(outcomes)
+            if isinstance(outcome, Unavailable):
+                results.append(outcome)
+            else:
+                reading = read(revision, outcome)
+                results.append(self._check(revision, subject, runner, reading, outcome.logs, outcome.duration_s))
+        return results
+
+    async def vet(self, language: Language, source: str, interface: Interface | None = None) -> Interface:
+        """Look at a source before it is saved and return its interface: the one given, or the one seen in the code.
+
+        Raises InvalidInputError, with the line where known, for a source that is too large, does not parse, or does
+        not define the function its interface calls.
+        """
+        runner = self._runners.get(language)
+        if runner is None:
+            languages = ", ".join(key for key in self._runners if key != "external") or "none"
+            raise InvalidInputError(f"This server does not run {language}; it runs: {languages}.", field="language")
+        size = len(source.encode("utf-8", "surrogatepass"))
+        if size > self._limits.source_bytes:
+            raise InvalidInputError(
+                f"The source has {size} bytes; at most {self._limits.source_bytes} are allowed.", field=SOURCE_FIELD
+            )
+        inspection = await runner.inspect(language, source)
+        if inspection.defect is not None:
+            defect = inspection.defect
+            raise InvalidInputError(defect.message, field=SOURCE_FIELD, line=defect.line)
+        if interface is None:
+            return _detected(inspection)
+        _demand(inspection, interface)
+        return interface
+
+    def _check(
+        self, revision: Revision, subject: Subject, runner: Runner, reading: Reading, logs: str, duration_s: float
+    ) -> Check:
+        now_ns = self._clock.now_ns()
+        if isinstance(subject, Testcase):
+            check_id, trace_id, trace_revision, agent_id = new_id("chk", now_ns), None, 0, None
+        else:
+            trace_id, trace_revision, agent_id = subject.trace_id, subject.revision, subject.agent_id
+            check_id = derived_id("chk", revision.id, trace_id, trace_revision)
+        return Check(
+            id=check_id,
+            project_id=revision.project_id,
+            evaluator_id=revision.evaluator_id,
+            revision_id=revision.id,
+            trace_id=trace_id,
+            trace_revision=trace_revision,
+            agent_id=agent_id,
+            reading=reading,
+            logs=logs,
+            duration_s=duration_s,
+            runner=runner.description,
+            recorded_at_ns=now_ns,
+        )
+
+
+def _runner_key(revision: Revision) -> RunnerKey:
+    return "external" if revision.kind == "external" or revision.language is None else revision.language
+
+
+def _call(revision: Revision, subject: Subject) -> Call | CheckError:
+    values = arguments(revision, subject)
+    if isinstance(values, CheckError):
+        return values
+    try:
+        return Call(arguments=tuple(_encoded(value) for value in values))
+    except RecursionError:
+        return CheckError(kind="too-deep", message="The input is nested too deeply to be handed to the evaluator.")
+
+
+def _encoded(value: JsonValue) -> bytes:
+    """Encode as JSON; half of a surrogate pair, which UTF-8 cannot hold, becomes the replacement character."""
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+
+
+def _detected(inspection: Inspection) -> Interface:
+    functions = [name for name in ("handler", "evaluate") if name in inspection.names]
+    if len(functions) > 1:
+        raise InvalidInputError(
+            "The source defines both handler and evaluate; keep one, or name the interface.", field=SOURCE_FIELD
+        )
+    if not functions:
+        raise InvalidInputError(
+            f"The source defines neither evaluate nor handler; it defines: {_names(inspection)}.", field=SOURCE_FIELD
+        )
+    if functions == ["handler"]:
+        return "handler"
+    return "evaluate-app-params" if inspection.names["evaluate"] == FOUR_PARAMETERS else "evaluate"
+
+
+def _demand(inspection: Inspection, interface: Interface) -> None:
+    function = ENTRY_POINTS[interface]
+    if function not in inspection.names:
+        raise InvalidInputError(
+            f"The interface {interface} calls {function}, which the source does not define; "
+            f"it defines: {_names(inspection)}.",
+            field=SOURCE_FIELD,
+        )
+
+
+def _names(inspection: Inspection) -> str:
+    return ", ".join(list(inspection.names)[:20]) or "nothing"

@@ -1,0 +1,83 @@
+"""Which interface a revision speaks: its arguments from a subject, and its reading of an outcome."""
+
+from typing import assert_never
+
+from assay.domain.check import CheckError, Reading
+from assay.domain.evaluator import Revision
+from assay.domain.json_value import JsonValue
+from assay.domain.outcome import Budget, Exceeded, Raised, Returned
+from assay.domain.subject import Subject
+from assay.interfaces import evaluate, handler, legacy, webhook
+
+BREACHES: dict[Budget, str] = {
+    "wall": "timeout",
+    "cpu": "cpu-exceeded",
+    "memory": "memory-exceeded",
+    "result": "result-too-large",
+    "payload": "payload-too-large",
+}
+THEIR_EXCEPTIONS = ("script-raised", "script-exited", "syntax-error")
+
+
+def arguments(revision: Revision, subject: Subject) -> tuple[JsonValue, ...] | CheckError:
+    """Return what the revision is called with, in the order of its interface; for an endpoint, the one payload.
+
+    A subject that lacks what the interface needs (a ground-truth column) gives the error of kind missing-input.
+    """
+    if revision.kind == "external":
+        return (webhook.payload(revision, subject),)
+    match revision.interface:
+        case "evaluate" | "evaluate-float":
+            return evaluate.arguments(subject)
+        case "evaluate-app-params":
+            return legacy.app_params_arguments(revision, subject)
+        case "handler":
+            return handler.arguments(subject)
+        case None:
+            return _no_interface(revision)
+        case _:
+            assert_never(revision.interface)
+
+
+def read(revision: Revision, outcome: Returned | Raised | Exceeded) -> Reading:
+    """Return what an outcome says about its subject; the author's failures are errored readings."""
+    match outcome:
+        case Returned():
+            return _read_value(revision, outcome.value)
+        case Raised():
+            return Reading(status="errored", error=_raised(outcome))
+        case Exceeded():
+            return Reading(status="errored", error=CheckError(kind=BREACHES[outcome.budget], message=outcome.message))
+        case _:
+            assert_never(outcome)
+
+
+def _read_value(revision: Revision, value: JsonValue) -> Reading:
+    if revision.kind == "external":
+        return webhook.read(revision, value)
+    match revision.interface:
+        case "evaluate":
+            return evaluate.read(revision, value)
+        case "evaluate-float" | "evaluate-app-params":
+            return legacy.read(revision, value)
+        case "handler":
+            return handler.read(revision, value)
+        case None:
+            return Reading(status="errored", error=_no_interface(revision))
+        case _:
+            assert_never(revision.interface)
+
+
+def _raised(outcome: Raised) -> CheckError:
+    """Show an exception of theirs with its type, as their own console would; our own findings speak for themselves."""
+    message = outcome.message
+    if outcome.kind in THEIR_EXCEPTIONS and outcome.type:
+        message = f"{outcome.type}: {message}" if message else outcome.type
+    return CheckError(kind=outcome.kind, message=message, line=outcome.line, traceback=outcome.traceback)
+
+
+def _no_interface(revision: Revision) -> CheckError:
+    return CheckError(
+        kind="entry-point-missing",
+        message=f'Revision {revision.number} of "{revision.evaluator_name}" names no interface; save the code again.',
+    )
