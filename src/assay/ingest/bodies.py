@@ -1,0 +1,57 @@
+"""Request bodies: inflated within limits, so that a small body can never become a large one in memory."""
+
+import zlib
+from dataclasses import dataclass
+
+from assay.errors import InvalidInputError, PayloadTooLargeError, UnsupportedMediaTypeError
+
+GZIP_WINDOW = zlib.MAX_WBITS | 16
+MEBIBYTE = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BodyLimits:
+    """How large a body may be, in bytes: as sent, and once inflated."""
+
+    wire_bytes: int = 16 * MEBIBYTE
+    decompressed_bytes: int = 64 * MEBIBYTE
+
+
+def plain_body(body: bytes, content_encoding: str | None, limits: BodyLimits) -> bytes:
+    """Return the body without its content encoding.
+
+    Raises PayloadTooLargeError above a limit, UnsupportedMediaTypeError for an encoding other than gzip and
+    identity, InvalidInputError for gzip data that is damaged, cut short or followed by something else.
+    """
+    if len(body) > limits.wire_bytes:
+        raise PayloadTooLargeError(f"The body has {len(body)} bytes; the limit is {limits.wire_bytes}.")
+    encoding = (content_encoding or "identity").strip().lower()
+    if encoding == "gzip":
+        return _gunzip(body, limits.decompressed_bytes)
+    if encoding not in ("identity", ""):
+        raise UnsupportedMediaTypeError(f"Content-Encoding is {encoding!r}; allowed are gzip and identity.")
+    if len(body) > limits.decompressed_bytes:
+        raise PayloadTooLargeError(f"The body has {len(body)} bytes; the limit is {limits.decompressed_bytes}.")
+    return body
+
+
+def _gunzip(body: bytes, limit: int) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    rest = body
+    while rest:
+        inflater = zlib.decompressobj(GZIP_WINDOW)
+        try:
+            part = inflater.decompress(rest, limit - size + 1)
+        except zlib.error as error:
+            raise InvalidInputError(f"The body is not valid gzip data: {error}.") from error
+        size += len(part)
+        if size > limit:
+            raise PayloadTooLargeError(f"The gzip body inflates to more than {limit} bytes.")
+        if not inflater.eof:
+            raise InvalidInputError("The gzip body is cut short: its end is missing.")
+        parts.append(part)
+        rest = inflater.unused_data
+    if not parts:
+        raise InvalidInputError("The body is empty; expected gzip data, as Content-Encoding says.")
+    return parts[0] if len(parts) == 1 else b"".join(parts)

@@ -1,0 +1,1 @@
+"""What instrumentations call things: one table a family, and the reader that applies them all."""

@@ -1,0 +1,309 @@
+"""OTLP in JSON: read leniently, span by span, so that one malformed span costs no other."""
+
+import json
+import math
+from typing import NoReturn, cast
+
+import msgspec
+
+from assay.domain.json_value import JsonObject, JsonValue
+from assay.domain.trace import SpanStatus
+from assay.errors import InvalidInputError
+from assay.ingest.received import (
+    MAX_DEPTH,
+    STATUSES,
+    Received,
+    ReceivedSpan,
+    Source,
+    SpanDefect,
+    clean_text,
+    plausible_time,
+)
+
+TRACE_ID_DIGITS = 32
+SPAN_ID_DIGITS = 16
+INT64_LOW = -(2**63)
+INT64_HIGH = 2**63 - 1
+SPECIAL_DOUBLES = ("NaN", "Infinity", "-Infinity")
+STATUS_NAMES: dict[str, SpanStatus] = {
+    **{status: status for status in STATUSES},
+    **{f"STATUS_CODE_{status}": status for status in STATUSES},
+}
+SNAKE = {
+    "resourceSpans": "resource_spans",
+    "scopeSpans": "scope_spans",
+    "traceId": "trace_id",
+    "spanId": "span_id",
+    "parentSpanId": "parent_span_id",
+    "startTimeUnixNano": "start_time_unix_nano",
+    "endTimeUnixNano": "end_time_unix_nano",
+}
+
+
+def read_json(body: bytes) -> Received:
+    """Return the spans of an OTLP/JSON document in camelCase or snake_case; unknown fields are ignored.
+
+    Raises InvalidInputError when the body is not JSON, not an object, or has no list of resource spans.
+    """
+    document = _document(body)
+    if not isinstance(document, dict):
+        raise InvalidInputError(f"The body is {_kind(document)}; expected a JSON object with resourceSpans.")
+    received = Received()
+    groups = _get(document, "resourceSpans")
+    if groups is None:
+        if document and "resourceSpans" not in document and "resource_spans" not in document:
+            found = ", ".join(sorted(document)[:5])
+            raise InvalidInputError(f"The body has no resourceSpans; found {found}.", field="resourceSpans")
+        return received
+    if not isinstance(groups, list):
+        raise InvalidInputError(f"resourceSpans is {_kind(groups)}; expected a list.", field="resourceSpans")
+    for position, group in enumerate(groups):
+        _read_group(group, f"resourceSpans[{position}]", received)
+    return received
+
+
+def _document(body: bytes) -> JsonValue:
+    if not body.strip():
+        raise InvalidInputError("The body is empty; expected a JSON object with resourceSpans.")
+    try:
+        return msgspec.json.decode(body)
+    except RecursionError as error:
+        raise InvalidInputError("The body is nested too deeply to be read.") from error
+    except msgspec.DecodeError as error:
+        problem = str(error)
+    # The second reader accepts what real senders write beside the standard: lone surrogates, bare NaN and Infinity.
+    try:
+        return _cleaned(json.loads(body, parse_constant=str))
+    except (ValueError, RecursionError) as error:
+        raise InvalidInputError(f"The body is not JSON: {problem}.") from error
+
+
+def _cleaned(value: JsonValue) -> JsonValue:
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, list):
+        return [_cleaned(item) for item in value]
+    if isinstance(value, dict):
+        return {clean_text(key): _cleaned(item) for key, item in value.items()}
+    return value
+
+
+def _read_group(group: JsonValue, where: str, received: Received) -> None:
+    if not isinstance(group, dict):
+        received.reject(where, f"is {_kind(group)}; expected an object.")
+        return
+    scopes = _get(group, "scopeSpans")
+    if not isinstance(scopes, list):
+        if scopes is not None:
+            received.reject(f"{where}.scopeSpans", f"is {_kind(scopes)}; expected a list.")
+        return
+    resource = _resource(group.get("resource"))
+    for position, scope in enumerate(scopes):
+        place = f"{where}.scopeSpans[{position}]"
+        spans = _get(scope, "spans") if isinstance(scope, dict) else scope
+        if not isinstance(scope, dict) or not isinstance(spans, list | None):
+            received.reject(place, "expected an object with a list of spans.")
+            continue
+        named = scope.get("scope")
+        name = named.get("name") if isinstance(named, dict) else None
+        source = Source(resource=resource, scope=name if isinstance(name, str) else "")
+        for at, span in enumerate(spans or []):
+            try:
+                received.spans.append(_span(span, source))
+            except SpanDefect as defect:
+                received.reject(f"{place}.spans[{at}]", str(defect))
+
+
+def _resource(resource: JsonValue) -> JsonObject:
+    """Return the resource's attributes; a malformed resource costs its attributes, not the spans."""
+    if not isinstance(resource, dict):
+        return {}
+    try:
+        return _attributes(resource.get("attributes"), "resource.attributes", 0)
+    except SpanDefect:
+        return {}
+
+
+def _span(span: JsonValue, source: Source) -> ReceivedSpan:
+    if not isinstance(span, dict):
+        raise SpanDefect(f"is {_kind(span)}; expected an object.")
+    name = span.get("name")
+    if not isinstance(name, str | None):
+        raise SpanDefect(f"name is {_kind(name)}; expected text.")
+    status, message = _status(span.get("status"))
+    return ReceivedSpan(
+        _identifier(_get(span, "traceId"), "traceId", TRACE_ID_DIGITS),
+        _identifier(_get(span, "spanId"), "spanId", SPAN_ID_DIGITS),
+        _parent(_get(span, "parentSpanId")),
+        _text(name or ""),
+        _time(_get(span, "startTimeUnixNano")),
+        _time(_get(span, "endTimeUnixNano")),
+        status,
+        message,
+        _attributes(span.get("attributes"), "attributes", 0),
+        _events(span.get("events")),
+        source,
+    )
+
+
+def _get(fields: JsonObject, name: str) -> JsonValue:
+    value = fields.get(name)
+    return fields.get(SNAKE[name]) if value is None and name in SNAKE else value
+
+
+def _identifier(value: JsonValue, name: str, digits: int) -> str:
+    if isinstance(value, str) and len(value) == digits and _is_hex(value) and value.strip("0"):
+        return value.lower()
+    raise SpanDefect(f"{name} is {_shown(value)}; expected {digits} hex digits that are not all zero.")
+
+
+def _parent(value: JsonValue) -> str | None:
+    if value is None or (isinstance(value, str) and not value.strip("0")):
+        return None
+    if isinstance(value, str) and len(value) == SPAN_ID_DIGITS and _is_hex(value):
+        return value.lower()
+    raise SpanDefect(f"parentSpanId is {_shown(value)}; expected {SPAN_ID_DIGITS} hex digits, or none.")
+
+
+def _is_hex(text: str) -> bool:
+    try:
+        return len(bytes.fromhex(text)) * 2 == len(text)
+    except ValueError:
+        return False
+
+
+def _time(value: JsonValue) -> int | None:
+    if isinstance(value, str):
+        value = int(value) if value.isdecimal() and value.isascii() and len(value) <= len(str(INT64_HIGH)) else None
+    elif isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return plausible_time(value) if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _status(value: JsonValue) -> tuple[SpanStatus, str]:
+    if not isinstance(value, dict):
+        return "UNSET", ""
+    code = value.get("code")
+    message = value.get("message")
+    named: SpanStatus = "UNSET"
+    if isinstance(code, str):
+        named = STATUS_NAMES.get(code.upper(), "UNSET")
+    elif isinstance(code, int) and not isinstance(code, bool) and code in (0, 1, 2):
+        named = STATUSES[code]
+    return named, _text(message) if isinstance(message, str) else ""
+
+
+def _events(value: JsonValue) -> list[tuple[str, JsonObject]]:
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise SpanDefect(f"events is {_kind(value)}; expected a list.")
+    events: list[tuple[str, JsonObject]] = []
+    for position, event in enumerate(value):
+        if not isinstance(event, dict):
+            raise SpanDefect(f"events[{position}] is {_kind(event)}; expected an object.")
+        name = event.get("name")
+        attributes = _attributes(event.get("attributes"), f"events[{position}].attributes", 0)
+        events.append((name if isinstance(name, str) else "", attributes))
+    return events
+
+
+def _attributes(pairs: JsonValue, where: str, depth: int) -> JsonObject:
+    if pairs is None:
+        return {}
+    if not isinstance(pairs, list):
+        raise SpanDefect(f"{where} is {_kind(pairs)}; expected a list of key and value.")
+    attributes: JsonObject = {}
+    for pair in pairs:
+        key = pair.get("key") if isinstance(pair, dict) else None
+        if not isinstance(pair, dict) or not isinstance(key, str):
+            raise SpanDefect(f"{where} holds {_shown(pair)}; expected an object with a key and a value.")
+        attributes[_text(key)] = _value(pair.get("value"), key, depth)
+    return attributes
+
+
+def _value(value: JsonValue, where: str, depth: int) -> JsonValue:
+    """Return the plain value of an AnyValue; an empty one, or one of a kind we do not know, is None."""
+    if depth > MAX_DEPTH:
+        raise SpanDefect(f"attribute {where[:100]!r} is nested deeper than {MAX_DEPTH} levels.")
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        raise SpanDefect(f"attribute {where[:100]!r} is {_shown(value)}; expected an object such as stringValue.")
+    for kind, inner in value.items():
+        match kind:
+            case "stringValue" | "string_value":
+                return _text(inner) if isinstance(inner, str) else _mistyped(where, kind, inner)
+            case "intValue" | "int_value":
+                return _integer(inner, where)
+            case "doubleValue" | "double_value":
+                return _double(inner, where)
+            case "boolValue" | "bool_value":
+                return inner if isinstance(inner, bool) else _mistyped(where, kind, inner)
+            case "bytesValue" | "bytes_value":
+                return _text(inner) if isinstance(inner, str) else _mistyped(where, kind, inner)
+            case "arrayValue" | "array_value":
+                items = inner.get("values") if isinstance(inner, dict) else inner
+                if items is not None and not isinstance(items, list):
+                    return _mistyped(where, kind, inner)
+                return [_value(item, where, depth + 1) for item in items or []]
+            case "kvlistValue" | "kvlist_value":
+                pairs = inner.get("values") if isinstance(inner, dict) else inner
+                return _attributes(pairs, where, depth + 1)
+            case _:
+                pass
+    return None
+
+
+def _mistyped(where: str, kind: str, found: JsonValue) -> NoReturn:
+    raise SpanDefect(f"attribute {where[:100]!r}: {kind} is {_shown(found)}, which is not of that kind.")
+
+
+def _integer(value: JsonValue, where: str) -> JsonValue:
+    """Return an int64; a larger one stays text, since few readers of JSON can hold it."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value if INT64_LOW <= value <= INT64_HIGH else str(value)[:100]
+    if isinstance(value, float) and value.is_integer():
+        return int(value) if INT64_LOW <= value < INT64_HIGH else str(value)
+    if isinstance(value, str):
+        digits = value.removeprefix("-")
+        if digits.isdecimal() and digits.isascii():
+            small = len(digits) < len(str(INT64_HIGH)) or (
+                len(digits) == len(str(INT64_HIGH)) and INT64_LOW <= int(value) <= INT64_HIGH
+            )
+            return int(value) if small else value
+    return _mistyped(where, "intValue", value)
+
+
+def _double(value: JsonValue, where: str) -> JsonValue:
+    if isinstance(value, str):
+        if value in SPECIAL_DOUBLES:
+            return value
+        try:
+            value = float(value)
+        except ValueError:
+            return _mistyped(where, "doubleValue", value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if isinstance(value, int):
+            return value if INT64_LOW <= value <= INT64_HIGH else str(value)[:100]
+        return value if math.isfinite(value) else _special(value)
+    return _mistyped(where, "doubleValue", value)
+
+
+def _special(number: float) -> str:
+    if math.isnan(number):
+        return "NaN"
+    return "Infinity" if number > 0 else "-Infinity"
+
+
+def _text(text: str) -> str:
+    return text if "\0" not in text else text.replace("\0", "\ufffd")
+
+
+def _kind(value: JsonValue) -> str:
+    names = {dict: "an object", list: "a list", str: "text", bool: "a boolean", int: "a number", float: "a number"}
+    return names.get(cast("type", type(value)), "null")
+
+
+def _shown(value: JsonValue) -> str:
+    return repr(value)[:60] if isinstance(value, str | int | float | bool | None) else _kind(value)
