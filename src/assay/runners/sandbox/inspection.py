@@ -1,0 +1,145 @@
+"""What a source defines and reads, found without running it. Runs inside a confined child."""
+
+import ast
+import marshal
+from typing import Any
+
+from assay.runners.sandbox.frames import FILE_NAME
+
+# Modules that give no way to the frames of a running function by the names allowed below.
+_HARMLESS_MODULES = frozenset(
+    "__future__ base64 bisect collections collections.abc copy dataclasses datetime decimal difflib enum fractions "
+    "functools hashlib heapq html itertools json math random re statistics string textwrap time typing unicodedata "
+    "urllib.parse uuid zlib".split()
+)
+# With any of these names or attributes a local variable could be seen without being named.
+_REVEALING = frozenset(
+    "locals vars eval exec dir globals compile getattr breakpoint help sys os gc inspect builtins types modules "
+    "traceback frame settrace setprofile attrgetter methodcaller Formatter format_map ag_frame cr_frame gi_frame "
+    "f_back f_locals tb_frame tb_next".split()
+)
+_HARMLESS_DUNDERS = frozenset(("__name__", "__init__", "__post_init__", "__future__", "__call__"))
+_NAMED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+def inspect_source(source: bytes) -> tuple[dict[str, Any], bytes]:
+    """Return a description of the source (names, unread arguments by entry point, or defect) and its marshalled code.
+
+    Line and column of a defect are 1-based and the author's own.
+    """
+    try:
+        text = source.decode("utf-8", "surrogatepass").removeprefix("\ufeff")
+        tree = ast.parse(text, FILE_NAME)
+        code = compile(tree, FILE_NAME, "exec", dont_inherit=True)
+    except SyntaxError as error:
+        return _defect(error.msg, error.lineno, error.offset), b""
+    except (ValueError, RecursionError, MemoryError) as error:
+        return _defect(str(error) or f"the source is too deeply nested ({type(error).__name__})", None, None), b""
+    names: dict[str, int | None] = {}
+    _bind(tree.body, names)
+    unread = {entry: _unread(tree, entry) for entry in ("evaluate", "handler")}
+    return {"names": names, "unread": unread, "defect": None}, marshal.dumps(code)
+
+
+def _defect(message: str, line: int | None, column: int | None) -> dict[str, Any]:
+    at = {"message": message, "line": line, "column": column if column and column > 0 else None}
+    return {"names": {}, "unread": {}, "defect": at}
+
+
+def _bind(body: list[ast.stmt], names: dict[str, int | None]) -> None:
+    """Add the names that these statements bind, without entering functions and classes."""
+    for statement in body:
+        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            names[statement.name] = _parameters(statement.args)
+        elif isinstance(statement, ast.ClassDef):
+            names[statement.name] = None
+        elif isinstance(statement, (ast.Import, ast.ImportFrom)):
+            for alias in statement.names:
+                names[alias.asname or alias.name.partition(".")[0]] = None
+        else:
+            _bind_nested(statement, names)
+
+
+def _bind_nested(statement: ast.stmt, names: dict[str, int | None]) -> None:
+    value = getattr(statement, "value", None)
+    count = _parameters(value.args) if isinstance(value, ast.Lambda) else None
+    for field in ("targets", "target"):
+        for target in _as_list(getattr(statement, field, None)):
+            for node in ast.walk(target):
+                if isinstance(node, ast.Name):
+                    names[node.id] = count
+    for node in _as_list(getattr(statement, "items", None)):
+        if isinstance(node.optional_vars, ast.Name):
+            names[node.optional_vars.id] = None
+    for field in ("body", "orelse", "finalbody"):
+        _bind(_as_list(getattr(statement, field, None)), names)
+    for part in [*_as_list(getattr(statement, "handlers", None)), *_as_list(getattr(statement, "cases", None))]:
+        _bind(part.body, names)
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+def _parameters(arguments: ast.arguments) -> int:
+    return len(arguments.posonlyargs) + len(arguments.args)
+
+
+def _unread(tree: ast.Module, entry: str) -> list[int]:
+    """Return the positions of arguments that the entry point provably never looks at; when in doubt, none."""
+    binders = [node for node in ast.walk(tree) if _binds(node, entry)]
+    if len(binders) != 1 or binders[0] not in tree.body:
+        return []
+    function = binders[0]
+    if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return []
+    if function.decorator_list or function.args.vararg or any(_reveals(node) for node in ast.walk(tree)):
+        return []
+    read = {node.id for part in function.body for node in ast.walk(part) if isinstance(node, ast.Name)}
+    for part in function.body:
+        for node in ast.walk(part):
+            if isinstance(node, (ast.Global, ast.Nonlocal)):
+                read.update(node.names)
+            elif isinstance(node, _NAMED):
+                read.add(node.name)
+    parameters = [*function.args.posonlyargs, *function.args.args]
+    return [index for index, parameter in enumerate(parameters) if parameter.arg not in read]
+
+
+def _binds(node: ast.AST, entry: str) -> bool:
+    if isinstance(node, _NAMED):
+        return node.name == entry
+    if isinstance(node, ast.Name):
+        return node.id == entry and not isinstance(node.ctx, ast.Load)
+    if isinstance(node, ast.alias):
+        return (node.asname or node.name) in (entry, "*")
+    if isinstance(node, (ast.Global, ast.Nonlocal)):
+        return entry in node.names
+    if isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)):
+        return node.name == entry
+    return isinstance(node, ast.MatchMapping) and node.rest == entry
+
+
+def _reveals(node: ast.AST) -> bool:
+    """Tell whether this node may look into a frame by other means than a variable's name."""
+    if isinstance(node, ast.Name):
+        return _suspicious(node.id)
+    if isinstance(node, ast.Attribute):
+        formats = node.attr == "format" and not isinstance(node.value, ast.Constant)
+        return formats or _suspicious(node.attr) or (node.attr.startswith("_") and not _is_self(node.value))
+    if isinstance(node, ast.Import):
+        return any(alias.name not in _HARMLESS_MODULES for alias in node.names)
+    if isinstance(node, ast.ImportFrom):
+        names = any(_suspicious(alias.name) or alias.name.startswith("_") for alias in node.names)
+        return node.module not in _HARMLESS_MODULES or names
+    if isinstance(node, ast.MatchClass):
+        return any(_suspicious(name) or name.startswith("_") for name in node.kwd_attrs)
+    return isinstance(node, ast.Constant) and isinstance(node.value, str) and "__" in node.value
+
+
+def _suspicious(name: str) -> bool:
+    return name in _REVEALING or (name.startswith("__") and name not in _HARMLESS_DUNDERS)
+
+
+def _is_self(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id == "self"

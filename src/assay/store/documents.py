@@ -1,0 +1,73 @@
+"""Domain values as the JSON bytes of a `document` column, and back."""
+
+from dataclasses import fields
+from typing import Any
+
+import msgspec
+
+from assay.domain.check import Check, CheckError, Reading, Verdict
+from assay.domain.evaluator import Revision
+from assay.domain.signal import Occurrence, Signal
+from assay.domain.trace import Span
+
+_encoder = msgspec.json.Encoder()
+_decode = msgspec.json.Decoder().decode
+_decode_revision = msgspec.json.Decoder(Revision).decode
+_SPAN_FIELDS = frozenset(field.name for field in fields(Span))
+
+
+def encode(value: Any) -> bytes:
+    """Return the JSON of a domain value. Lone surrogates, which are no text in any encoding, become U+FFFD."""
+    try:
+        return _encoder.encode(value)
+    except UnicodeEncodeError:
+        return _encoder.encode(_mended(msgspec.to_builtins(value)))
+
+
+def _mended(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, list):
+        return [_mended(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, dict):
+        return {_mended(key): _mended(item) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType]
+    return value
+
+
+def decode_list(document: bytes) -> list[Any]:
+    """Return a JSON list."""
+    return _decode(document)
+
+
+def decode_span(document: bytes) -> Span:
+    """Return the span; fields of an older or newer version that Span does not have are left out."""
+    found: dict[str, Any] = _decode(document)
+    return Span(**{name: value for name, value in found.items() if name in _SPAN_FIELDS})
+
+
+def decode_revision(document: bytes) -> Revision:
+    """Return the revision."""
+    return _decode_revision(document)
+
+
+def decode_check(document: bytes) -> Check:
+    """Return the check."""
+    found: dict[str, Any] = _decode(document)
+    reading: dict[str, Any] = found.pop("reading")
+    error = reading.pop("error")
+    verdict = reading.pop("verdict")
+    return Check(
+        **found,
+        reading=Reading(
+            **reading,
+            error=None if error is None else CheckError(**error),
+            verdict=None if verdict is None else Verdict(**verdict),
+        ),
+    )
+
+
+def decode_signal(document: bytes) -> Signal:
+    """Return the signal."""
+    found: dict[str, Any] = _decode(document)
+    evidence: list[dict[str, Any]] = found.pop("evidence")
+    return Signal(**found, evidence=tuple(Occurrence(**occurrence) for occurrence in evidence))

@@ -1,0 +1,160 @@
+"""Evaluators and their revisions."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Row, insert, select, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from assay.domain.evaluator import Evaluator, Revision
+from assay.errors import ConflictError, NotFoundError
+from assay.store.documents import decode_list, decode_revision, encode
+from assay.store.statements import in_chunks, insert_into
+from assay.store.tables import evaluators, revisions
+
+_CURRENT = (
+    select(evaluators, revisions.c.document)
+    .join(
+        revisions,
+        (revisions.c.evaluator_id == evaluators.c.id) & (revisions.c.number == evaluators.c.revision_number),
+    )
+    .where(evaluators.c.deleted.is_(False))
+)
+
+
+def _read(row: Row[Any]) -> Evaluator:
+    return Evaluator(
+        id=row.id,
+        project_id=row.project_id,
+        name=row.name,
+        enabled=row.enabled,
+        severity=row.severity,
+        sample_rate=row.sample_rate,
+        scope_mode=row.scope_mode,
+        agent_ids=tuple(decode_list(row.agent_ids)),
+        created_at_ns=row.created_at_ns,
+        updated_at_ns=row.updated_at_ns,
+        revision=decode_revision(row.document),
+    )
+
+
+def _settings(evaluator: Evaluator) -> dict[str, Any]:
+    return {
+        "name": evaluator.name,
+        "enabled": evaluator.enabled,
+        "severity": evaluator.severity,
+        "sample_rate": evaluator.sample_rate,
+        "scope_mode": evaluator.scope_mode,
+        "agent_ids": encode(evaluator.agent_ids),
+        "updated_at_ns": evaluator.updated_at_ns,
+        "revision_number": evaluator.revision.number,
+    }
+
+
+async def find_evaluator(connection: AsyncConnection, project_id: str, evaluator_id: str) -> Evaluator | None:
+    """Return the evaluator, unless it was deleted."""
+    query = _CURRENT.where(evaluators.c.project_id == project_id, evaluators.c.id == evaluator_id)
+    row = (await connection.execute(query)).one_or_none()
+    return None if row is None else _read(row)
+
+
+async def list_evaluators(connection: AsyncConnection, project_id: str) -> list[Evaluator]:
+    """Return the project's evaluators, newest first."""
+    query = _CURRENT.where(evaluators.c.project_id == project_id).order_by(
+        evaluators.c.created_at_ns.desc(), evaluators.c.id.desc()
+    )
+    return [_read(row) for row in (await connection.execute(query)).all()]
+
+
+async def list_revisions(connection: AsyncConnection, project_id: str, evaluator_id: str) -> list[Revision]:
+    """Return an evaluator's revisions, newest first."""
+    query = (
+        select(revisions.c.document)
+        .join(evaluators, evaluators.c.id == revisions.c.evaluator_id)
+        .where(
+            evaluators.c.project_id == project_id,
+            evaluators.c.id == evaluator_id,
+            evaluators.c.deleted.is_(False),
+        )
+        .order_by(revisions.c.number.desc())
+    )
+    return [decode_revision(document) for document in (await connection.execute(query)).scalars()]
+
+
+async def revisions_by_id(connection: AsyncConnection, ids: Sequence[str]) -> dict[str, Revision]:
+    """Return the revisions with these ids, of deleted evaluators too."""
+    found: dict[str, Revision] = {}
+    for chunk in in_chunks(ids):
+        query = select(revisions.c.id, revisions.c.document).where(revisions.c.id.in_(chunk))
+        found.update((row.id, decode_revision(row.document)) for row in (await connection.execute(query)).all())
+    return found
+
+
+async def add_evaluator(connection: AsyncConnection, evaluator: Evaluator) -> None:
+    """Write a new evaluator with its first revision."""
+    await connection.execute(
+        insert(evaluators).values(
+            id=evaluator.id,
+            project_id=evaluator.project_id,
+            created_at_ns=evaluator.created_at_ns,
+            deleted=False,
+            **_settings(evaluator),
+        )
+    )
+    await _add_revision(connection, evaluator.revision)
+
+
+async def update_evaluator(connection: AsyncConnection, evaluator: Evaluator) -> None:
+    """Write the settings, and the revision when it is a new one.
+
+    Raises NotFoundError when it was deleted, ConflictError when somebody else made that revision number meanwhile.
+    """
+    changed = await connection.execute(
+        update(evaluators)
+        .where(
+            evaluators.c.project_id == evaluator.project_id,
+            evaluators.c.id == evaluator.id,
+            evaluators.c.deleted.is_(False),
+        )
+        .values(**_settings(evaluator))
+    )
+    if changed.rowcount == 0:
+        message = f"there is no evaluator {evaluator.id!r} in this project."
+        raise NotFoundError(message)
+    await _add_revision(connection, evaluator.revision)
+
+
+async def _add_revision(connection: AsyncConnection, revision: Revision) -> None:
+    statement = insert_into(connection, revisions).on_conflict_do_nothing(index_elements=[revisions.c.id])
+    try:
+        await connection.execute(
+            statement,
+            [
+                {
+                    "id": revision.id,
+                    "evaluator_id": revision.evaluator_id,
+                    "number": revision.number,
+                    "created_at_ns": revision.created_at_ns,
+                    "document": encode(revision),
+                }
+            ],
+        )
+    except IntegrityError as error:
+        message = (
+            f"evaluator {revision.evaluator_id!r} got its revision {revision.number} from somebody else meanwhile; "
+            "read it again and repeat the change."
+        )
+        raise ConflictError(message) from error
+
+
+async def delete_evaluator(connection: AsyncConnection, project_id: str, evaluator_id: str) -> bool:
+    """Take the evaluator out of every listing; its checks stay readable by trace. Return whether it was there."""
+    result = await connection.execute(
+        update(evaluators)
+        .where(
+            evaluators.c.project_id == project_id, evaluators.c.id == evaluator_id, evaluators.c.deleted.is_(False)
+        )
+        .values(deleted=True)
+    )
+    return result.rowcount > 0

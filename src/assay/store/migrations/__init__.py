@@ -1,0 +1,1 @@
+"""Alembic's migrations, run by the server itself when it starts."""

@@ -1,0 +1,122 @@
+"""The work queue as a table of the SQLite file, for the servers that share it."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+from sqlalchemy import bindparam, delete, func, insert, select, text, update
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from assay.ports import Claim, Work
+from assay.store.group_commit import Writer
+from assay.store.tables import queue
+from assay.store.transaction import uninterrupted
+
+# Steps from lane to lane over the index, so that it costs per lane and not per entry.
+_LANES = text(
+    """
+    WITH RECURSIVE lanes(lane) AS (
+        SELECT min(lane) FROM queue
+        UNION ALL
+        SELECT (SELECT min(lane) FROM queue WHERE queue.lane > lanes.lane) FROM lanes WHERE lanes.lane IS NOT NULL
+    )
+    SELECT lane FROM lanes
+    WHERE lane IS NOT NULL
+      AND EXISTS (SELECT 1 FROM queue WHERE queue.lane = lanes.lane AND queue.ready_at_ns <= :now_ns)
+    """
+)
+# A claim raises `attempt`, so (id, attempt) names one claim: what an entry's former holder says of it changes nothing.
+_HELD = (queue.c.id == bindparam("entry_id"), queue.c.attempt == bindparam("entry_attempt"))
+_MOVE = update(queue).where(*_HELD).values(ready_at_ns=bindparam("ready_at"))
+
+
+class SqliteQueue:
+    """The durable queue. Claims, leases and retries commit together with what else is written."""
+
+    def __init__(self, writer: Writer, readers: AsyncEngine, *, lease_s: float) -> None:
+        self._writer = writer
+        self._readers = readers
+        self._lease_ns = int(lease_s * 1e9)
+        self._arrived = asyncio.Event()
+
+    async def enqueue(self, connection: AsyncConnection, work: Sequence[Work]) -> None:
+        """Write entries on a transaction's connection."""
+        await connection.execute(
+            insert(queue),
+            [
+                {"lane": item.lane, "payload": item.payload, "ready_at_ns": item.due_at_ns, "attempt": 0}
+                for item in work
+            ],
+        )
+
+    async def settle(self, connection: AsyncConnection, claims: Sequence[Claim]) -> None:
+        """Delete entries on a transaction's connection."""
+        await connection.execute(
+            delete(queue).where(queue.c.id == bindparam("entry_id")), [{"entry_id": int(claim.id)} for claim in claims]
+        )
+
+    def wake(self) -> None:
+        """Tell who waits that entries were committed."""
+        self._arrived.set()
+
+    async def lanes(self, now_ns: int) -> list[str]:
+        """Return the lanes that have entries to claim now."""
+        async with self._readers.connect() as connection:
+            return list((await uninterrupted(connection.execute(_LANES, {"now_ns": now_ns}))).scalars())
+
+    async def claim(self, lane: str, limit: int) -> list[Claim]:
+        """Lease up to `limit` due entries of a lane, oldest first."""
+        now_ns = time.time_ns()
+        due = (
+            select(queue.c.id)
+            .where(queue.c.lane == lane, queue.c.ready_at_ns <= now_ns)
+            .order_by(queue.c.ready_at_ns, queue.c.id)
+            .limit(limit)
+        )
+        statement = (
+            update(queue)
+            .where(queue.c.id.in_(due))
+            .values(ready_at_ns=now_ns + self._lease_ns, attempt=queue.c.attempt + 1)
+            .returning(queue.c.id, queue.c.payload, queue.c.attempt)
+        )
+        async with self._writer.body() as connection:
+            rows = (await uninterrupted(connection.execute(statement))).all()
+        return [
+            Claim(id=str(row.id), lane=lane, payload=row.payload, attempt=row.attempt)
+            for row in sorted(rows, key=lambda row: row.id)
+        ]
+
+    async def extend(self, claims: Sequence[Claim]) -> None:
+        """Renew the leases of those claims that are still ours."""
+        await self._move(claims, time.time_ns() + self._lease_ns)
+
+    async def release(self, claims: Sequence[Claim], delay_s: float) -> None:
+        """Give entries back, to be claimed again after the delay in seconds."""
+        await self._move(claims, time.time_ns() + int(delay_s * 1e9))
+        self.wake()
+
+    async def _move(self, claims: Sequence[Claim], ready_at_ns: int) -> None:
+        if not claims:
+            return
+        moves = [
+            {"entry_id": int(claim.id), "entry_attempt": claim.attempt, "ready_at": ready_at_ns} for claim in claims
+        ]
+        async with self._writer.body() as connection:
+            await uninterrupted(connection.execute(_MOVE, moves))
+
+    async def depth(self) -> int:
+        """Return how many entries wait or run."""
+        async with self._readers.connect() as connection:
+            return (await uninterrupted(connection.execute(select(func.count()).select_from(queue)))).scalar_one()
+
+    async def wait(self, timeout_s: float) -> None:
+        """Return when this process enqueued something since the last wait, or after the timeout."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._arrived.wait()
+        except TimeoutError:
+            return
+        self._arrived.clear()
+
+    async def close(self) -> None:
+        """Let go of nothing: the connections are the store's."""

@@ -1,0 +1,23 @@
+"""What both dialects can do but SQLAlchemy spells per dialect, and how much one statement may carry."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
+
+from sqlalchemy import Table
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+# SQLite takes 32,766 parameters a statement; rows of keys have up to three.
+CHUNK = 5_000
+Item = TypeVar("Item")
+
+
+def insert_into(connection: AsyncConnection, table: Table) -> Any:
+    """Return the insert statement that has the `on_conflict_…` methods; both dialects spell them alike."""
+    return (postgresql if connection.dialect.name == "postgresql" else sqlite).insert(table)
+
+
+def in_chunks(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
+    """Cut a list into pieces that fit a statement's parameters."""
+    for start in range(0, len(items), CHUNK):
+        yield items[start : start + CHUNK]

@@ -1,0 +1,220 @@
+"""The tables, as SQLAlchemy Core; the migrations make them, and a test holds that both agree."""
+
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    Dialect,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    TypeDecorator,
+    UniqueConstraint,
+)
+
+NAMING = {
+    "pk": "pk_%(table_name)s",
+    "fk": "fk_%(table_name)s_%(column_0_name)s",
+    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+    "ck": "ck_%(table_name)s_%(constraint_name)s",
+}
+LARGEST_INTEGER = 2**63 - 1
+
+
+def plain(text: str) -> str:
+    """Return the text as every database can hold it: NUL and lone surrogates become U+FFFD."""
+    if text.isascii() and "\0" not in text:
+        return text
+    return text.replace("\0", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+class PlainText(TypeDecorator[str]):
+    """Text that every database can hold."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        """Replace what cannot be stored."""
+        return None if value is None else plain(value)
+
+
+class Nanoseconds(TypeDecorator[int]):
+    """A time in nanoseconds since the epoch, held within 64 bits."""
+
+    impl = BigInteger
+    cache_ok = True
+
+    def process_bind_param(self, value: int | None, dialect: Dialect) -> int | None:
+        """Bring a number no clock can show back into range."""
+        return None if value is None else max(-LARGEST_INTEGER, min(LARGEST_INTEGER, value))
+
+
+# SQLite numbers rows by itself only where the type is spelled INTEGER.
+RowKey = BigInteger().with_variant(Integer(), "sqlite")
+
+metadata = MetaData(naming_convention=NAMING)
+# PostgreSQL has PgQueuer's own tables in its place.
+sqlite_metadata = MetaData(naming_convention=NAMING)
+
+
+def _id(name: str = "id") -> Column[Any]:
+    return Column(name, PlainText, primary_key=True)
+
+
+def _text(name: str, *extra: Any, nullable: bool = False) -> Column[Any]:
+    return Column(name, PlainText, *extra, nullable=nullable)
+
+
+def _time(name: str) -> Column[Any]:
+    return Column(name, Nanoseconds, nullable=False)
+
+
+def _one_of(name: str, values: tuple[str, ...]) -> CheckConstraint:
+    allowed = ", ".join(f"'{value}'" for value in values)
+    return CheckConstraint(f"{name} IN ({allowed})", name=name)
+
+
+agents = Table(
+    "agents",
+    metadata,
+    _id(),
+    _text("project_id"),
+    _text("name"),
+    _text("framework", nullable=True),
+    _time("first_seen_ns"),
+    _time("last_seen_ns"),
+    Index("ix_agents_project_id", "project_id"),
+)
+
+# `key` numbers traces by arrival, so that their spans lie together on disk whatever the senders' ids are.
+traces = Table(
+    "traces",
+    metadata,
+    Column("key", RowKey, primary_key=True, autoincrement=True),
+    _text("project_id"),
+    _text("trace_id"),
+    Column("revision", BigInteger, nullable=False),
+    Column("checked_revision", BigInteger, nullable=False),
+    _text("agent_id", nullable=True),
+    _text("name", nullable=True),
+    Column("span_count", BigInteger, nullable=False),
+    _time("created_at_ns"),
+    _time("updated_at_ns"),
+    _time("pending_since_ns"),
+    UniqueConstraint("project_id", "trace_id"),
+    CheckConstraint("checked_revision <= revision", name="checked_revision"),
+    Index("ix_traces_project_id_created_at_ns", "project_id", "created_at_ns", "key"),
+    Index("ix_traces_agent_id_created_at_ns", "agent_id", "created_at_ns", "key"),
+)
+
+spans = Table(
+    "spans",
+    metadata,
+    Column("trace_key", RowKey, ForeignKey("traces.key"), primary_key=True, autoincrement=False),
+    _id("span_id"),
+    Column("document", LargeBinary, nullable=False),
+)
+
+evaluators = Table(
+    "evaluators",
+    metadata,
+    _id(),
+    _text("project_id"),
+    _text("name"),
+    Column("enabled", Boolean, nullable=False),
+    _text("severity"),
+    Column("sample_rate", Float, nullable=False),
+    _text("scope_mode"),
+    Column("agent_ids", LargeBinary, nullable=False),
+    _time("created_at_ns"),
+    _time("updated_at_ns"),
+    Column("revision_number", BigInteger, nullable=False),
+    Column("deleted", Boolean, nullable=False),
+    _one_of("severity", ("low", "medium", "high", "critical")),
+    _one_of("scope_mode", ("all", "selected")),
+    CheckConstraint("sample_rate >= 0 AND sample_rate <= 1", name="sample_rate"),
+    Index("ix_evaluators_project_id", "project_id"),
+)
+
+revisions = Table(
+    "revisions",
+    metadata,
+    _id(),
+    _text("evaluator_id", ForeignKey("evaluators.id")),
+    Column("number", BigInteger, nullable=False),
+    _time("created_at_ns"),
+    Column("document", LargeBinary, nullable=False),
+    UniqueConstraint("evaluator_id", "number"),
+    CheckConstraint("number >= 1", name="number"),
+)
+
+checks = Table(
+    "checks",
+    metadata,
+    _id(),
+    _text("project_id"),
+    _text("evaluator_id", ForeignKey("evaluators.id")),
+    _text("revision_id", ForeignKey("revisions.id")),
+    _text("trace_id", nullable=True),
+    Column("trace_revision", BigInteger, nullable=False),
+    _text("agent_id", nullable=True),
+    _text("status"),
+    _time("recorded_at_ns"),
+    Column("document", LargeBinary, nullable=False),
+    UniqueConstraint("revision_id", "trace_id", "trace_revision"),
+    _one_of("status", ("scored", "skipped", "errored")),
+    Index("ix_checks_project_id_recorded_at_ns", "project_id", "recorded_at_ns", "id"),
+    Index("ix_checks_evaluator_id_recorded_at_ns", "evaluator_id", "recorded_at_ns", "id"),
+    Index("ix_checks_trace_id", "trace_id"),
+)
+
+# `agent_id` is empty, not NULL, for traces without an agent: NULLs would not be unique.
+signals = Table(
+    "signals",
+    metadata,
+    _id(),
+    _text("project_id"),
+    _text("evaluator_id", ForeignKey("evaluators.id")),
+    _text("agent_id"),
+    _text("status"),
+    _time("last_seen_ns"),
+    Column("document", LargeBinary, nullable=False),
+    UniqueConstraint("evaluator_id", "agent_id"),
+    _one_of("status", ("open", "acknowledged", "resolved", "archived")),
+    Index("ix_signals_project_id_last_seen_ns", "project_id", "last_seen_ns", "id"),
+)
+
+keys = Table(
+    "keys",
+    metadata,
+    _id(),
+    _text("project_id"),
+    _text("role"),
+    _text("digest"),
+    _text("prefix"),
+    _time("created_at_ns"),
+    UniqueConstraint("digest"),
+    _one_of("role", ("ingest", "member", "admin")),
+)
+
+# `ready_at_ns` is when an entry may be claimed: its due time, or the end of the lease it is held under.
+queue = Table(
+    "queue",
+    sqlite_metadata,
+    Column("id", Integer, primary_key=True, autoincrement=True),
+    _text("lane"),
+    Column("payload", LargeBinary, nullable=False),
+    _time("ready_at_ns"),
+    Column("attempt", BigInteger, nullable=False),
+    Index("ix_queue_lane_ready_at_ns", "lane", "ready_at_ns", "id"),
+    sqlite_autoincrement=True,
+)
