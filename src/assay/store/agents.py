@@ -9,8 +9,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from assay.domain.agent import Agent
 from assay.domain.trace import Span, agent_id_of
-from assay.store.tables import agents
 from assay.store.statements import insert_into
+from assay.store.tables import agents
 
 SEEN_STEP_NS = 1_000_000_000
 
@@ -34,9 +34,7 @@ def sightings(project_id: str, written: Iterable[Span]) -> dict[str, Sighting]:
     return seen
 
 
-async def note_agents(
-    connection: AsyncConnection, project_id: str, seen: dict[str, Sighting], now_ns: int
-) -> None:
+async def note_agents(connection: AsyncConnection, project_id: str, seen: dict[str, Sighting], now_ns: int) -> None:
     """Keep when agents were first and last seen.
 
     `last_seen_ns` moves in steps of a second: every ingest would otherwise queue up for its agent's row.

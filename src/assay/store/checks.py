@@ -10,8 +10,8 @@ from assay.domain.check import Check
 from assay.ports import CheckFilter, Page
 from assay.store.documents import decode_check, encode
 from assay.store.paging import cut, page_of
-from assay.store.tables import checks
 from assay.store.statements import in_chunks, insert_into
+from assay.store.tables import checks
 
 
 def _read(row: Row[Any]) -> Check:

@@ -152,9 +152,7 @@ async def delete_evaluator(connection: AsyncConnection, project_id: str, evaluat
     """Take the evaluator out of every listing; its checks stay readable by trace. Return whether it was there."""
     result = await connection.execute(
         update(evaluators)
-        .where(
-            evaluators.c.project_id == project_id, evaluators.c.id == evaluator_id, evaluators.c.deleted.is_(False)
-        )
+        .where(evaluators.c.project_id == project_id, evaluators.c.id == evaluator_id, evaluators.c.deleted.is_(False))
         .values(deleted=True)
     )
     return result.rowcount > 0

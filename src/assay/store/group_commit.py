@@ -92,9 +92,7 @@ class Writer:
     async def _commit_when_ripe(self) -> None:
         group = self._group
         if group is not None and (
-            self._waiting == 0
-            or group.members >= LARGEST_GROUP
-            or time.monotonic() - group.opened_s >= LONGEST_GROUP_S
+            self._waiting == 0 or group.members >= LARGEST_GROUP or time.monotonic() - group.opened_s >= LONGEST_GROUP_S
         ):
             await self._commit()
 

@@ -45,5 +45,7 @@ def _read(cursor: str, key_type: type[KeyType]) -> tuple[int, KeyType]:
         padded = cursor + "=" * (-len(cursor) % 4)
         return msgspec.json.decode(base64.urlsafe_b64decode(padded.encode("ascii")), type=tuple[int, key_type])
     except (binascii.Error, UnicodeError, msgspec.DecodeError) as error:
-        message = f"cursor {cursor[:80]!r} is not one of this listing: pass the nextCursor of the page before, unchanged."
+        message = (
+            f"cursor {cursor[:80]!r} is not one of this listing: pass the nextCursor of the page before, unchanged."
+        )
         raise InvalidInputError(message, field="cursor") from error

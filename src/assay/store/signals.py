@@ -9,8 +9,8 @@ from assay.domain.signal import Signal
 from assay.ports import Page, SignalFilter
 from assay.store.documents import decode_signal, encode
 from assay.store.paging import cut, page_of
-from assay.store.tables import signals
 from assay.store.statements import insert_into
+from assay.store.tables import signals
 
 
 def _read(row: Row[Any]) -> Signal:
@@ -24,9 +24,7 @@ async def find_signal(connection: AsyncConnection, project_id: str, signal_id: s
     return None if row is None else _read(row)
 
 
-async def list_signals(
-    connection: AsyncConnection, which: SignalFilter, page: Page
-) -> tuple[list[Signal], str | None]:
+async def list_signals(connection: AsyncConnection, which: SignalFilter, page: Page) -> tuple[list[Signal], str | None]:
     """Return a page of signals, the one seen last first."""
     query = select(signals.c.id, signals.c.last_seen_ns, signals.c.document).where(
         signals.c.project_id == which.project_id

@@ -34,9 +34,7 @@ async def find_traces(
     found: dict[tuple[str, str], TraceRecord] = {}
     for chunk in in_chunks(wanted):
         query = select(*_RECORD_COLUMNS).where(tuple_(traces.c.project_id, traces.c.trace_id).in_(chunk))
-        found.update(
-            ((row.project_id, row.trace_id), _read(row)) for row in (await connection.execute(query)).all()
-        )
+        found.update(((row.project_id, row.trace_id), _read(row)) for row in (await connection.execute(query)).all())
     return found
 
 
@@ -122,9 +120,7 @@ async def add_spans(
     if not by_trace:
         return {}
     await _put_spans(connection, rows, by_trace, documents)
-    records = {
-        trace_id: _advanced(rows[trace_id], arrivals, now_ns) for trace_id, arrivals in sorted(by_trace.items())
-    }
+    records = {trace_id: _advanced(rows[trace_id], arrivals, now_ns) for trace_id, arrivals in sorted(by_trace.items())}
     await _put_records(connection, rows, records)
     seen = sightings(project_id, (span for arrivals in by_trace.values() for span in arrivals.changed))
     if seen:
@@ -171,8 +167,7 @@ async def _stored_documents(
     for chunk in in_chunks(keys):
         query = select(spans).where(tuple_(spans.c.trace_key, spans.c.span_id).in_(chunk))
         stored.update(
-            ((trace_ids[row.trace_key], row.span_id), row.document)
-            for row in (await connection.execute(query)).all()
+            ((trace_ids[row.trace_key], row.span_id), row.document) for row in (await connection.execute(query)).all()
         )
     return stored
 
