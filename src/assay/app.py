@@ -1,0 +1,284 @@
+"""The only wiring: settings to adapters to flows to the API, and the lifetimes of them all."""
+
+import asyncio
+import hashlib
+import logging
+import secrets
+import signal
+import socket
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+
+import structlog
+import uvicorn
+import uvloop
+
+from assay.api.application import Services, create_application
+from assay.domain.access import DEFAULT_PROJECT, ApiKey, Role
+from assay.domain.identity import new_id
+from assay.domain.outcome import Limits
+from assay.engine import Engine
+from assay.errors import ConfigurationError
+from assay.live.meters import Meters
+from assay.live.pipeline import LivePipeline, Timing
+from assay.ports import Queue, Store
+from assay.runners.sandbox.runner import SandboxRunner
+from assay.runners.webhook.address_guard import AddressGuard
+from assay.runners.webhook.runner import WebhookRunner
+from assay.settings import Settings
+from assay.store.opening import open_store
+
+KIBIBYTE = 1024
+MEBIBYTE = 1024 * KIBIBYTE
+KEY_PREFIX = "assay_"
+KEY_BYTES = 32
+SHOWN_OF_KEY = 10
+MOST_REQUESTS_WAITING = 2048
+GRACE_S = 5
+
+log = structlog.stdlib.get_logger("assay.server")
+
+
+class SystemClock:
+    """The time of day of this machine."""
+
+    def now_ns(self) -> int:
+        """Return nanoseconds since the epoch, UTC."""
+        return time.time_ns()
+
+
+def run_server(settings: Settings) -> None:
+    """Serve until SIGINT or SIGTERM, then finish what runs; a second signal ends at once.
+
+    Raises ConfigurationError and SandboxUnavailableError before anything is served.
+    """
+    _log_to_stderr(settings)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_serve(settings))
+
+
+async def create_key(settings: Settings, *, role: Role, project_id: str) -> str:
+    """Make a key, store its hash, and return its text, which nobody can read again."""
+    store, queue = await open_store(settings.url, lease_s=settings.lease_s)
+    try:
+        return await _add_key(store, _new_key_text(), role=role, project_id=project_id)
+    finally:
+        await queue.close()
+        await store.close()
+
+
+@asynccontextmanager
+async def open_engine(settings: Settings) -> AsyncIterator[Engine]:
+    """Yield an engine that runs code, for use without a server."""
+    sandbox = await _start_sandbox(settings)
+    try:
+        yield Engine(_code_runners(sandbox), SystemClock(), _limits(settings))
+    finally:
+        await sandbox.close()
+
+
+async def _serve(settings: Settings) -> None:
+    listener = _listen(settings.host, settings.port)
+    store, queue = await open_store(settings.url, lease_s=settings.lease_s)
+    try:
+        await _ensure_admin_key(store, settings.admin_key)
+        sandbox = await _start_sandbox(settings)
+        webhook = WebhookRunner(AddressGuard(settings.external_allow))
+        try:
+            await _serve_requests(settings, listener, store, queue, sandbox, webhook)
+        finally:
+            await webhook.close()
+            await sandbox.close()
+    finally:
+        await queue.close()
+        await store.close()
+        listener.close()
+
+
+async def _serve_requests(
+    settings: Settings,
+    listener: socket.socket,
+    store: Store,
+    queue: Queue,
+    sandbox: SandboxRunner,
+    webhook: WebhookRunner,
+) -> None:
+    clock, meters = SystemClock(), Meters()
+    engine = Engine({**_code_runners(sandbox), "external": webhook}, clock, _limits(settings))
+    pipeline = LivePipeline(
+        store=store, queue=queue, engine=engine, clock=clock, timing=_timing(settings), meters=meters
+    )
+    application = create_application(
+        Services(store=store, queue=queue, engine=engine, pipeline=pipeline, clock=clock, meters=meters)
+    )
+    server = _Server(
+        uvicorn.Config(
+            application,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            backlog=MOST_REQUESTS_WAITING,
+            server_header=False,
+            timeout_graceful_shutdown=GRACE_S,
+        )
+    )
+    working = asyncio.create_task(pipeline.run(), name="live-pipeline")
+    try:
+        with server.told_to_stop():
+            host, port = listener.getsockname()[:2]
+            log.info("listening", url=f"http://{f'[{host}]' if ':' in host else host}:{port}", runner=sandbox.description)
+            await server.serve(sockets=[listener])
+    finally:
+        await pipeline.stop(GRACE_S)
+        await working
+
+
+class _Server(uvicorn.Server):
+    """Uvicorn, whose signals are ours: it would raise them again after its end, in the middle of our clean-up."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals alone."""
+        yield
+
+    @contextmanager
+    def told_to_stop(self) -> Iterator[None]:
+        """Stop at SIGINT and SIGTERM while the block runs."""
+        loop = asyncio.get_running_loop()
+        numbers = (signal.SIGINT, signal.SIGTERM)
+        for number in numbers:
+            loop.add_signal_handler(number, self._stop)
+        try:
+            yield
+        finally:
+            for number in numbers:
+                loop.remove_signal_handler(number)
+
+    def _stop(self) -> None:
+        self.force_exit = self.should_exit
+        self.should_exit = True
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise ConfigurationError(f"Cannot listen on {host!r}: {error.strerror}. ASSAY_HOST is an address of this machine.") from error
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind(address)
+    except OSError as error:
+        listener.close()
+        raise ConfigurationError(
+            f"Cannot listen on {host}:{port}: {error.strerror}. Choose another address or port with --host and --port."
+        ) from error
+    return listener
+
+
+async def _ensure_admin_key(store: Store, preset: str | None) -> None:
+    """Store the preset key, or make and print one when the store has no admin key yet."""
+    if preset is not None:
+        async with store.snapshot() as snapshot:
+            known = await snapshot.key_by_digest(_digest(preset))
+        if known is None:
+            await _add_key(store, preset, role="admin", project_id=DEFAULT_PROJECT)
+        elif known.role != "admin":
+            raise ConfigurationError(f"ASSAY_ADMIN_KEY is a key of role {known.role} here; choose another one.")
+        return
+    async with store.snapshot() as snapshot:
+        if any(key.role == "admin" for key in await snapshot.list_keys()):
+            return
+    text = await _add_key(store, _new_key_text(), role="admin", project_id=DEFAULT_PROJECT)
+    print(f"Admin key (shown this once; only its hash is stored): {text}", flush=True)
+
+
+async def _add_key(store: Store, text: str, *, role: Role, project_id: str) -> str:
+    now_ns = time.time_ns()
+    key = ApiKey(
+        id=new_id("key", now_ns),
+        project_id=project_id,
+        role=role,
+        digest=_digest(text),
+        prefix=text[:SHOWN_OF_KEY] if text.startswith(KEY_PREFIX) else "preset",
+        created_at_ns=now_ns,
+    )
+    async with store.transaction() as transaction:
+        await transaction.add_key(key)
+    return text
+
+
+def _new_key_text() -> str:
+    return KEY_PREFIX + secrets.token_urlsafe(KEY_BYTES)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+async def _start_sandbox(settings: Settings) -> SandboxRunner:
+    return await SandboxRunner.start(workers=settings.sandbox_workers, minimum=settings.sandbox_minimum)
+
+
+def _code_runners(sandbox: SandboxRunner):
+    return {"python": sandbox, "javascript": sandbox, "typescript": sandbox}
+
+
+def _timing(settings: Settings) -> Timing:
+    return Timing(
+        settle_s=settings.settle_s,
+        settle_max_s=settings.settle_max_s,
+        lease_s=settings.lease_s,
+        max_backlog=settings.max_backlog,
+    )
+
+
+def _limits(settings: Settings) -> Limits:
+    return Limits(
+        wall_s=settings.wall_s,
+        cpu_s=settings.cpu_s,
+        memory_bytes=settings.memory_mb * MEBIBYTE,
+        source_bytes=settings.source_kb * KIBIBYTE,
+        payload_bytes=settings.payload_mb * MEBIBYTE,
+        result_bytes=settings.result_kb * KIBIBYTE,
+        log_bytes=settings.log_kb * KIBIBYTE,
+    )
+
+
+def _log_to_stderr(settings: Settings) -> None:
+    """Send our log and that of the libraries to standard error; no local variables in tracebacks, for they hold data."""
+    shared: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=True,
+    )
+    last: list[structlog.typing.Processor] = (
+        [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+        if settings.log_format == "json"
+        else [
+            structlog.dev.ConsoleRenderer(
+                colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback, sort_keys=False
+            )
+        ]
+    )
+    handler = logging.StreamHandler()
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared, processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last]
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.WARNING)
+    logging.getLogger("assay").setLevel(settings.log_level.upper())
