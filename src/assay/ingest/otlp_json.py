@@ -1,14 +1,12 @@
 """OTLP in JSON: read leniently, span by span, so that one malformed span costs no other."""
 
-import json
 import math
-from typing import NoReturn, cast
-
-import msgspec
+from typing import NoReturn
 
 from assay.domain.json_value import JsonObject, JsonValue
 from assay.domain.trace import SpanStatus
 from assay.errors import InvalidInputError
+from assay.ingest.json_document import kind_of, read_document, shown
 from assay.ingest.received import (
     MAX_DEPTH,
     STATUSES,
@@ -16,7 +14,6 @@ from assay.ingest.received import (
     ReceivedSpan,
     Source,
     SpanDefect,
-    clean_text,
     plausible_time,
 )
 
@@ -45,9 +42,9 @@ def read_json(body: bytes) -> Received:
 
     Raises InvalidInputError when the body is not JSON, not an object, or has no list of resource spans.
     """
-    document = _document(body)
+    document = read_document(body, "a JSON object with resourceSpans")
     if not isinstance(document, dict):
-        raise InvalidInputError(f"The body is {_kind(document)}; expected a JSON object with resourceSpans.")
+        raise InvalidInputError(f"The body is {kind_of(document)}; expected a JSON object with resourceSpans.")
     received = Received()
     groups = _get(document, "resourceSpans")
     if groups is None:
@@ -56,46 +53,20 @@ def read_json(body: bytes) -> Received:
             raise InvalidInputError(f"The body has no resourceSpans; found {found}.", field="resourceSpans")
         return received
     if not isinstance(groups, list):
-        raise InvalidInputError(f"resourceSpans is {_kind(groups)}; expected a list.", field="resourceSpans")
+        raise InvalidInputError(f"resourceSpans is {kind_of(groups)}; expected a list.", field="resourceSpans")
     for position, group in enumerate(groups):
         _read_group(group, f"resourceSpans[{position}]", received)
     return received
 
 
-def _document(body: bytes) -> JsonValue:
-    if not body.strip():
-        raise InvalidInputError("The body is empty; expected a JSON object with resourceSpans.")
-    try:
-        return msgspec.json.decode(body)
-    except RecursionError as error:
-        raise InvalidInputError("The body is nested too deeply to be read.") from error
-    except msgspec.DecodeError as error:
-        problem = str(error)
-    # The second reader accepts what real senders write beside the standard: lone surrogates, bare NaN and Infinity.
-    try:
-        return _cleaned(json.loads(body, parse_constant=str))
-    except (ValueError, RecursionError) as error:
-        raise InvalidInputError(f"The body is not JSON: {problem}.") from error
-
-
-def _cleaned(value: JsonValue) -> JsonValue:
-    if isinstance(value, str):
-        return clean_text(value)
-    if isinstance(value, list):
-        return [_cleaned(item) for item in value]
-    if isinstance(value, dict):
-        return {clean_text(key): _cleaned(item) for key, item in value.items()}
-    return value
-
-
 def _read_group(group: JsonValue, where: str, received: Received) -> None:
     if not isinstance(group, dict):
-        received.reject(where, f"is {_kind(group)}; expected an object.")
+        received.reject(where, f"is {kind_of(group)}; expected an object.")
         return
     scopes = _get(group, "scopeSpans")
     if not isinstance(scopes, list):
         if scopes is not None:
-            received.reject(f"{where}.scopeSpans", f"is {_kind(scopes)}; expected a list.")
+            received.reject(f"{where}.scopeSpans", f"is {kind_of(scopes)}; expected a list.")
         return
     resource = _resource(group.get("resource"))
     for position, scope in enumerate(scopes):
@@ -126,10 +97,10 @@ def _resource(resource: JsonValue) -> JsonObject:
 
 def _span(span: JsonValue, source: Source) -> ReceivedSpan:
     if not isinstance(span, dict):
-        raise SpanDefect(f"is {_kind(span)}; expected an object.")
+        raise SpanDefect(f"is {kind_of(span)}; expected an object.")
     name = span.get("name")
     if not isinstance(name, str | None):
-        raise SpanDefect(f"name is {_kind(name)}; expected text.")
+        raise SpanDefect(f"name is {kind_of(name)}; expected text.")
     status, message = _status(span.get("status"))
     return ReceivedSpan(
         _identifier(_get(span, "traceId"), "traceId", TRACE_ID_DIGITS),
@@ -154,7 +125,7 @@ def _get(fields: JsonObject, name: str) -> JsonValue:
 def _identifier(value: JsonValue, name: str, digits: int) -> str:
     if isinstance(value, str) and len(value) == digits and _is_hex(value) and value.strip("0"):
         return value.lower()
-    raise SpanDefect(f"{name} is {_shown(value)}; expected {digits} hex digits that are not all zero.")
+    raise SpanDefect(f"{name} is {shown(value)}; expected {digits} hex digits that are not all zero.")
 
 
 def _parent(value: JsonValue) -> str | None:
@@ -162,7 +133,7 @@ def _parent(value: JsonValue) -> str | None:
         return None
     if isinstance(value, str) and len(value) == SPAN_ID_DIGITS and _is_hex(value):
         return value.lower()
-    raise SpanDefect(f"parentSpanId is {_shown(value)}; expected {SPAN_ID_DIGITS} hex digits, or none.")
+    raise SpanDefect(f"parentSpanId is {shown(value)}; expected {SPAN_ID_DIGITS} hex digits, or none.")
 
 
 def _is_hex(text: str) -> bool:
@@ -197,11 +168,11 @@ def _events(value: JsonValue) -> list[tuple[str, JsonObject]]:
     if value is None:
         return []
     if not isinstance(value, list):
-        raise SpanDefect(f"events is {_kind(value)}; expected a list.")
+        raise SpanDefect(f"events is {kind_of(value)}; expected a list.")
     events: list[tuple[str, JsonObject]] = []
     for position, event in enumerate(value):
         if not isinstance(event, dict):
-            raise SpanDefect(f"events[{position}] is {_kind(event)}; expected an object.")
+            raise SpanDefect(f"events[{position}] is {kind_of(event)}; expected an object.")
         name = event.get("name")
         attributes = _attributes(event.get("attributes"), f"events[{position}].attributes", 0)
         events.append((name if isinstance(name, str) else "", attributes))
@@ -212,12 +183,12 @@ def _attributes(pairs: JsonValue, where: str, depth: int) -> JsonObject:
     if pairs is None:
         return {}
     if not isinstance(pairs, list):
-        raise SpanDefect(f"{where} is {_kind(pairs)}; expected a list of key and value.")
+        raise SpanDefect(f"{where} is {kind_of(pairs)}; expected a list of key and value.")
     attributes: JsonObject = {}
     for pair in pairs:
         key = pair.get("key") if isinstance(pair, dict) else None
         if not isinstance(pair, dict) or not isinstance(key, str):
-            raise SpanDefect(f"{where} holds {_shown(pair)}; expected an object with a key and a value.")
+            raise SpanDefect(f"{where} holds {shown(pair)}; expected an object with a key and a value.")
         attributes[_text(key)] = _value(pair.get("value"), key, depth)
     return attributes
 
@@ -229,7 +200,7 @@ def _value(value: JsonValue, where: str, depth: int) -> JsonValue:
     if value is None:
         return None
     if not isinstance(value, dict):
-        raise SpanDefect(f"attribute {where[:100]!r} is {_shown(value)}; expected an object such as stringValue.")
+        raise SpanDefect(f"attribute {where[:100]!r} is {shown(value)}; expected an object such as stringValue.")
     for kind, inner in value.items():
         match kind:
             case "stringValue" | "string_value":
@@ -256,7 +227,7 @@ def _value(value: JsonValue, where: str, depth: int) -> JsonValue:
 
 
 def _mistyped(where: str, kind: str, found: JsonValue) -> NoReturn:
-    raise SpanDefect(f"attribute {where[:100]!r}: {kind} is {_shown(found)}, which is not of that kind.")
+    raise SpanDefect(f"attribute {where[:100]!r}: {kind} is {shown(found)}, which is not of that kind.")
 
 
 def _integer(value: JsonValue, where: str) -> JsonValue:
@@ -298,12 +269,3 @@ def _special(number: float) -> str:
 
 def _text(text: str) -> str:
     return text if "\0" not in text else text.replace("\0", "\ufffd")
-
-
-def _kind(value: JsonValue) -> str:
-    names = {dict: "an object", list: "a list", str: "text", bool: "a boolean", int: "a number", float: "a number"}
-    return names.get(cast("type", type(value)), "null")
-
-
-def _shown(value: JsonValue) -> str:
-    return repr(value)[:60] if isinstance(value, str | int | float | bool | None) else _kind(value)
