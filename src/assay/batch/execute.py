@@ -18,14 +18,18 @@ async def execute(engine: Engine, revision: Revision, subjects: Sequence[Subject
     """Return a check per subject, in order; what we could not run is tried three times, then raised as our fault."""
     checks: list[Check] = []
     for start in range(0, len(subjects), BATCH):
-        batch = subjects[start : start + BATCH]
-        for attempt in range(1, ATTEMPTS + 1):
-            results = await engine.evaluate(revision, batch)
-            unavailable = [result.cause for result in results if isinstance(result, Unavailable)]
-            if not unavailable:
-                break
-            if attempt == ATTEMPTS:
-                raise SandboxUnavailableError(f"{len(unavailable)} checks could not be run: {unavailable[0]}")
-            await asyncio.sleep(attempt)
-        checks.extend(result for result in results if not isinstance(result, Unavailable))
+        checks += await _run(engine, revision, subjects[start : start + BATCH])
     return checks
+
+
+async def _run(engine: Engine, revision: Revision, subjects: Sequence[Subject]) -> list[Check]:
+    attempt = 1
+    while True:
+        results = await engine.evaluate(revision, subjects)
+        unavailable = [result.cause for result in results if isinstance(result, Unavailable)]
+        if not unavailable:
+            return [result for result in results if not isinstance(result, Unavailable)]
+        if attempt == ATTEMPTS:
+            raise SandboxUnavailableError(f"{len(unavailable)} checks could not be run: {unavailable[0]}")
+        await asyncio.sleep(attempt)
+        attempt += 1
