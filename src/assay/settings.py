@@ -56,7 +56,7 @@ class Settings(BaseSettings):
     def url(self) -> str:
         """Return the SQLAlchemy URL of the store."""
         if self.database_url is None:
-            return f"sqlite+aiosqlite:///{self.data_dir.resolve() / 'assay.db'}"
+            return f"sqlite:///{self.data_dir.resolve() / 'assay.db'}"
         for scheme in ("postgresql://", "postgres://"):
             if self.database_url.startswith(scheme):
                 return "postgresql+psycopg://" + self.database_url.removeprefix(scheme)

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Row, func, select
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import Connection, Row, func, select
 
 from assay.domain.agent import Agent
 from assay.domain.trace import Span, agent_id_of
@@ -34,12 +33,12 @@ def sightings(project_id: str, written: Iterable[Span]) -> dict[str, Sighting]:
     return seen
 
 
-async def note_agents(connection: AsyncConnection, project_id: str, seen: dict[str, Sighting], now_ns: int) -> None:
+def note_agents(connection: Connection, project_id: str, seen: dict[str, Sighting], now_ns: int) -> None:
     """Keep when agents were first and last seen.
 
     `last_seen_ns` moves in steps of a second: every ingest would otherwise queue up for its agent's row.
     """
-    rows = (await connection.execute(select(agents).where(agents.c.id.in_(list(seen))))).all()
+    rows = connection.execute(select(agents).where(agents.c.id.in_(list(seen)))).all()
     known: dict[str, Row[Any]] = {row.id: row for row in rows}
     changed = [
         {
@@ -55,7 +54,7 @@ async def note_agents(connection: AsyncConnection, project_id: str, seen: dict[s
     ]
     if changed:
         statement = insert_into(connection, agents)
-        await connection.execute(
+        connection.execute(
             statement.on_conflict_do_update(
                 index_elements=[agents.c.id],
                 set_={
@@ -73,13 +72,13 @@ def _is_news(known: Row[Any] | None, sighting: Sighting, now_ns: int) -> bool:
     return sighting.framework is not None and sighting.framework != known.framework
 
 
-async def list_agents(connection: AsyncConnection, project_id: str) -> list[Agent]:
+def list_agents(connection: Connection, project_id: str) -> list[Agent]:
     """Return the project's agents by name."""
     query = select(agents).where(agents.c.project_id == project_id).order_by(agents.c.name, agents.c.id)
-    return [Agent(**row._mapping) for row in (await connection.execute(query)).all()]
+    return [Agent(**row) for row in connection.execute(query).mappings()]
 
 
-async def unknown_agents(connection: AsyncConnection, project_id: str, ids: Sequence[str]) -> set[str]:
+def unknown_agents(connection: Connection, project_id: str, ids: Sequence[str]) -> set[str]:
     """Return those of the ids that are no agents of the project."""
     query = select(agents.c.id).where(agents.c.project_id == project_id, agents.c.id.in_(list(ids)))
-    return set(ids) - set((await connection.execute(query)).scalars())
+    return set(ids) - set(connection.execute(query).scalars())

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Row, Select, func, select
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import Connection, Row, Select, func, select
 
 from assay.domain.check import Check
 from assay.ports import CheckFilter, Page
@@ -18,8 +17,11 @@ def _read(row: Row[Any]) -> Check:
     return decode_check(row.document)
 
 
-async def add_checks(connection: AsyncConnection, new: Sequence[Check]) -> set[str]:
-    """Write the checks not there yet, and return their ids. In the order of ids, so that writers never wait in a ring."""
+def add_checks(connection: Connection, new: Sequence[Check]) -> set[str]:
+    """Write the checks not there yet, and return their ids.
+
+    They go in the order of their ids, so that two writers never wait for each other in a ring.
+    """
     if not new:
         return set()
     statement = insert_into(connection, checks).on_conflict_do_nothing().returning(checks.c.id)
@@ -38,30 +40,30 @@ async def add_checks(connection: AsyncConnection, new: Sequence[Check]) -> set[s
         }
         for check in sorted(new, key=lambda check: check.id)
     ]
-    return set((await connection.execute(statement, rows)).scalars())
+    return set(connection.execute(statement, rows).scalars())
 
 
-async def existing_checks(connection: AsyncConnection, ids: Sequence[str]) -> set[str]:
+def existing_checks(connection: Connection, ids: Sequence[str]) -> set[str]:
     """Return those of the ids that are recorded."""
     found: set[str] = set()
     for chunk in in_chunks(ids):
-        found.update((await connection.execute(select(checks.c.id).where(checks.c.id.in_(chunk)))).scalars())
+        found.update(connection.execute(select(checks.c.id).where(checks.c.id.in_(chunk))).scalars())
     return found
 
 
-async def list_checks(connection: AsyncConnection, which: CheckFilter, page: Page) -> tuple[list[Check], str | None]:
+def list_checks(connection: Connection, which: CheckFilter, page: Page) -> tuple[list[Check], str | None]:
     """Return a page of checks, newest first."""
     query = _filtered(select(checks.c.id, checks.c.recorded_at_ns, checks.c.document), which)
-    rows = (await connection.execute(page_of(query, checks.c.recorded_at_ns, checks.c.id, page, str))).all()
+    rows = connection.execute(page_of(query, checks.c.recorded_at_ns, checks.c.id, page, str)).all()
     return cut(rows, page, "recorded_at_ns", "id", _read)
 
 
-async def count_checks(connection: AsyncConnection, which: CheckFilter) -> int:
+def count_checks(connection: Connection, which: CheckFilter) -> int:
     """Return how many checks the filter lets through."""
-    return (await connection.execute(_filtered(select(func.count()).select_from(checks), which))).scalar_one()
+    return connection.execute(_filtered(select(func.count()).select_from(checks), which)).scalar_one()
 
 
-def _filtered(query: Select[Any], which: CheckFilter) -> Select[Any]:
+def _filtered(query: Select[*tuple[Any, ...]], which: CheckFilter) -> Select[*tuple[Any, ...]]:
     query = query.where(checks.c.project_id == which.project_id)
     if which.evaluator_id is not None:
         query = query.where(checks.c.evaluator_id == which.evaluator_id)

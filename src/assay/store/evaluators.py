@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Row, insert, select, update
+from sqlalchemy import Connection, Row, insert, select, update
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from assay.domain.evaluator import Evaluator, Revision
 from assay.errors import ConflictError, NotFoundError
@@ -52,22 +51,22 @@ def _settings(evaluator: Evaluator) -> dict[str, Any]:
     }
 
 
-async def find_evaluator(connection: AsyncConnection, project_id: str, evaluator_id: str) -> Evaluator | None:
+def find_evaluator(connection: Connection, project_id: str, evaluator_id: str) -> Evaluator | None:
     """Return the evaluator, unless it was deleted."""
     query = _CURRENT.where(evaluators.c.project_id == project_id, evaluators.c.id == evaluator_id)
-    row = (await connection.execute(query)).one_or_none()
+    row = connection.execute(query).one_or_none()
     return None if row is None else _read(row)
 
 
-async def list_evaluators(connection: AsyncConnection, project_id: str) -> list[Evaluator]:
+def list_evaluators(connection: Connection, project_id: str) -> list[Evaluator]:
     """Return the project's evaluators, newest first."""
     query = _CURRENT.where(evaluators.c.project_id == project_id).order_by(
         evaluators.c.created_at_ns.desc(), evaluators.c.id.desc()
     )
-    return [_read(row) for row in (await connection.execute(query)).all()]
+    return [_read(row) for row in connection.execute(query).all()]
 
 
-async def list_revisions(connection: AsyncConnection, project_id: str, evaluator_id: str) -> list[Revision]:
+def list_revisions(connection: Connection, project_id: str, evaluator_id: str) -> list[Revision]:
     """Return an evaluator's revisions, newest first."""
     query = (
         select(revisions.c.document)
@@ -79,21 +78,21 @@ async def list_revisions(connection: AsyncConnection, project_id: str, evaluator
         )
         .order_by(revisions.c.number.desc())
     )
-    return [decode_revision(document) for document in (await connection.execute(query)).scalars()]
+    return [decode_revision(document) for document in connection.execute(query).scalars()]
 
 
-async def revisions_by_id(connection: AsyncConnection, ids: Sequence[str]) -> dict[str, Revision]:
+def revisions_by_id(connection: Connection, ids: Sequence[str]) -> dict[str, Revision]:
     """Return the revisions with these ids, of deleted evaluators too."""
     found: dict[str, Revision] = {}
     for chunk in in_chunks(ids):
         query = select(revisions.c.id, revisions.c.document).where(revisions.c.id.in_(chunk))
-        found.update((row.id, decode_revision(row.document)) for row in (await connection.execute(query)).all())
+        found.update((row.id, decode_revision(row.document)) for row in connection.execute(query).all())
     return found
 
 
-async def add_evaluator(connection: AsyncConnection, evaluator: Evaluator) -> None:
+def add_evaluator(connection: Connection, evaluator: Evaluator) -> None:
     """Write a new evaluator with its first revision."""
-    await connection.execute(
+    connection.execute(
         insert(evaluators).values(
             id=evaluator.id,
             project_id=evaluator.project_id,
@@ -102,15 +101,15 @@ async def add_evaluator(connection: AsyncConnection, evaluator: Evaluator) -> No
             **_settings(evaluator),
         )
     )
-    await _add_revision(connection, evaluator.revision)
+    _add_revision(connection, evaluator.revision)
 
 
-async def update_evaluator(connection: AsyncConnection, evaluator: Evaluator) -> None:
+def update_evaluator(connection: Connection, evaluator: Evaluator) -> None:
     """Write the settings, and the revision when it is a new one.
 
     Raises NotFoundError when it was deleted, ConflictError when somebody else made that revision number meanwhile.
     """
-    changed = await connection.execute(
+    changed = connection.execute(
         update(evaluators)
         .where(
             evaluators.c.project_id == evaluator.project_id,
@@ -122,13 +121,13 @@ async def update_evaluator(connection: AsyncConnection, evaluator: Evaluator) ->
     if changed.rowcount == 0:
         message = f"there is no evaluator {evaluator.id!r} in this project."
         raise NotFoundError(message)
-    await _add_revision(connection, evaluator.revision)
+    _add_revision(connection, evaluator.revision)
 
 
-async def _add_revision(connection: AsyncConnection, revision: Revision) -> None:
+def _add_revision(connection: Connection, revision: Revision) -> None:
     statement = insert_into(connection, revisions).on_conflict_do_nothing(index_elements=[revisions.c.id])
     try:
-        await connection.execute(
+        connection.execute(
             statement,
             [
                 {
@@ -148,9 +147,9 @@ async def _add_revision(connection: AsyncConnection, revision: Revision) -> None
         raise ConflictError(message) from error
 
 
-async def delete_evaluator(connection: AsyncConnection, project_id: str, evaluator_id: str) -> bool:
+def delete_evaluator(connection: Connection, project_id: str, evaluator_id: str) -> bool:
     """Take the evaluator out of every listing; its checks stay readable by trace. Return whether it was there."""
-    result = await connection.execute(
+    result = connection.execute(
         update(evaluators)
         .where(evaluators.c.project_id == project_id, evaluators.c.id == evaluator_id, evaluators.c.deleted.is_(False))
         .values(deleted=True)

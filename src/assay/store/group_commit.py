@@ -6,13 +6,13 @@ body returns before the commit that holds it is durable; one that fails takes ba
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
+from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from assay.store.transaction import uninterrupted
+from assay.store.sessions import Session, ThreadSession, uninterrupted
 
 LARGEST_GROUP = 64
 LONGEST_GROUP_S = 0.005
@@ -30,29 +30,28 @@ class _Group:
 class Writer:
     """The writing connection of one process. Another process may write too: each commit takes the file's lock."""
 
-    def __init__(self, engine: AsyncEngine) -> None:
-        self._engine = engine
-        self._connection: AsyncConnection | None = None
+    def __init__(self, session: ThreadSession) -> None:
+        self._session = session
         self._turn = asyncio.Lock()
         self._waiting = 0
         self._group: _Group | None = None
         self._ends: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
-    async def body(self) -> AsyncIterator[AsyncConnection]:
+    async def body(self) -> AsyncGenerator[Session]:
         """Run the block on the writing connection; leave it when its changes are durable.
 
         Raises what the block raised (its changes are gone), or what the commit failed with.
         """
         await self._take_turn()
         try:
-            group, connection = await uninterrupted(self._begin())
+            group = await uninterrupted(self._begin())
             try:
-                yield connection
+                yield self._session
             except BaseException:
-                await uninterrupted(self._take_back(group, connection))
+                await uninterrupted(self._take_back(group))
                 raise
-            await uninterrupted(self._keep(group, connection))
+            await uninterrupted(self._keep(group))
         finally:
             await uninterrupted(self._end_turn())
         # The commit may be left to a body behind us; shielded, since it is not ours alone to cancel.
@@ -62,9 +61,7 @@ class Writer:
         """Commit what is left and close the connection."""
         async with self._turn:
             await self._commit()
-            if self._connection is not None:
-                await self._connection.close()
-        await self._engine.dispose()
+            await self._session.close()
 
     async def _take_turn(self) -> None:
         self._waiting += 1
@@ -96,50 +93,61 @@ class Writer:
         ):
             await self._commit()
 
-    async def _begin(self) -> tuple[_Group, AsyncConnection]:
-        if self._connection is None:
-            self._connection = await self._engine.connect()
-        connection = self._connection
-        if self._group is None:
-            await connection.begin()
-            self._group = _Group()
-        await connection.exec_driver_sql("SAVEPOINT body")
-        return self._group, connection
-
-    async def _keep(self, group: _Group, connection: AsyncConnection) -> None:
+    async def _begin(self) -> _Group:
         try:
-            await connection.exec_driver_sql("RELEASE body")
+            await self._session.ask(_open_body, self._group is None)
+        except SQLAlchemyError as error:
+            await self._fail(self._group, error)
+            raise
+        if self._group is None:
+            self._group = _Group()
+        return self._group
+
+    async def _keep(self, group: _Group) -> None:
+        try:
+            await self._session.ask(_release_body)
         except SQLAlchemyError as error:
             await self._fail(group, error)
             raise
         group.members += 1
 
-    async def _take_back(self, group: _Group, connection: AsyncConnection) -> None:
+    async def _take_back(self, group: _Group) -> None:
         try:
-            await connection.exec_driver_sql("ROLLBACK TO body")
-            await connection.exec_driver_sql("RELEASE body")
+            await self._session.ask(_undo_body)
         except SQLAlchemyError as error:
             # SQLite ended the whole transaction (disk full, I/O error): nobody's changes are left.
             await self._fail(group, error)
 
     async def _commit(self) -> None:
         group, self._group = self._group, None
-        if group is None or self._connection is None:
+        if group is None:
             return
         try:
-            await self._connection.commit()
+            await self._session.ask(Connection.commit)
         except SQLAlchemyError as error:
             await self._fail(group, error)
         else:
             group.durable.set_result(None)
 
-    async def _fail(self, group: _Group, error: SQLAlchemyError) -> None:
+    async def _fail(self, group: _Group | None, error: SQLAlchemyError) -> None:
         """Tell every body of the group that nothing of it is stored, and start afresh on a new connection."""
         self._group = None
-        if not group.durable.done():
+        if group is not None and not group.durable.done():
             group.durable.set_exception(error)
             group.durable.exception()
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            await connection.invalidate(error)
-            await connection.close()
+        await self._session.discard()
+
+
+def _open_body(connection: Connection, is_first: bool) -> None:
+    if is_first:
+        connection.begin()
+    connection.exec_driver_sql("SAVEPOINT body")
+
+
+def _release_body(connection: Connection) -> None:
+    connection.exec_driver_sql("RELEASE body")
+
+
+def _undo_body(connection: Connection) -> None:
+    connection.exec_driver_sql("ROLLBACK TO body")
+    connection.exec_driver_sql("RELEASE body")

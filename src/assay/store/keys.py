@@ -1,21 +1,14 @@
 """API keys, by the digest of their text."""
 
-from typing import Any
-
-from sqlalchemy import Row, insert, select
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import Connection, insert, select
 
 from assay.domain.access import ApiKey
 from assay.store.tables import keys
 
 
-def _read(row: Row[Any]) -> ApiKey:
-    return ApiKey(**row._mapping)
-
-
-async def add_key(connection: AsyncConnection, key: ApiKey) -> None:
+def add_key(connection: Connection, key: ApiKey) -> None:
     """Write a new key."""
-    await connection.execute(
+    connection.execute(
         insert(keys).values(
             id=key.id,
             project_id=key.project_id,
@@ -27,13 +20,13 @@ async def add_key(connection: AsyncConnection, key: ApiKey) -> None:
     )
 
 
-async def key_by_digest(connection: AsyncConnection, digest: str) -> ApiKey | None:
+def key_by_digest(connection: Connection, digest: str) -> ApiKey | None:
     """Return the key with this digest."""
-    row = (await connection.execute(select(keys).where(keys.c.digest == digest))).one_or_none()
-    return None if row is None else _read(row)
+    row = connection.execute(select(keys).where(keys.c.digest == digest)).mappings().one_or_none()
+    return None if row is None else ApiKey(**row)
 
 
-async def list_keys(connection: AsyncConnection) -> list[ApiKey]:
+def list_keys(connection: Connection) -> list[ApiKey]:
     """Return all keys, oldest first."""
     query = select(keys).order_by(keys.c.created_at_ns, keys.c.id)
-    return [_read(row) for row in (await connection.execute(query)).all()]
+    return [ApiKey(**row) for row in connection.execute(query).mappings()]

@@ -9,9 +9,10 @@ from sqlalchemy.exc import ArgumentError
 from assay.errors import ConfigurationError
 from assay.ports import Queue, Store
 from assay.store.migrate import migrate
-from assay.store.store_sqlite import SqliteStore, use_write_ahead_log
+from assay.store.sqlite_file import use_write_ahead_log
+from assay.store.store_sqlite import SqliteStore
 
-SQLITE = "sqlite+aiosqlite"
+SQLITE = "sqlite"
 POSTGRESQL = "postgresql+psycopg"
 
 

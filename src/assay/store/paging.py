@@ -12,12 +12,12 @@ from assay.errors import InvalidInputError
 from assay.ports import Page
 
 Item = TypeVar("Item")
-KeyType = TypeVar("KeyType", int, str)
+Key = TypeVar("Key", int, str)
 
 
 def page_of(
-    query: Select[Any], time: Column[Any], key: Column[Any], page: Page, key_type: type[KeyType]
-) -> Select[Any]:
+    query: Select[*tuple[Any, ...]], time: Column[Any], key: Column[Any], page: Page, key_type: type[Key]
+) -> Select[*tuple[Any, ...]]:
     """Return the query for one page, with one row more than asked for to tell whether another page follows.
 
     Raises InvalidInputError for a cursor that is not ours.
@@ -40,12 +40,11 @@ def _write(time_ns: int, key: int | str) -> str:
     return base64.urlsafe_b64encode(msgspec.json.encode((time_ns, key))).decode().rstrip("=")
 
 
-def _read(cursor: str, key_type: type[KeyType]) -> tuple[int, KeyType]:
+def _read(cursor: str, key_type: type[Key]) -> tuple[int, Key]:
     try:
         padded = cursor + "=" * (-len(cursor) % 4)
-        return msgspec.json.decode(base64.urlsafe_b64decode(padded.encode("ascii")), type=tuple[int, key_type])
-    except (binascii.Error, UnicodeError, msgspec.DecodeError) as error:
-        message = (
-            f"cursor {cursor[:80]!r} is not one of this listing: pass the nextCursor of the page before, unchanged."
-        )
+        time_ns, key = msgspec.json.decode(base64.urlsafe_b64decode(padded.encode("ascii")), type=tuple[int, int | str])
+        return time_ns, msgspec.convert(key, key_type)
+    except (binascii.Error, UnicodeError, msgspec.MsgspecError) as error:
+        message = f"The cursor {cursor[:80]!r} is not one of this listing; pass its nextCursor unchanged."
         raise InvalidInputError(message, field="cursor") from error

@@ -4,13 +4,12 @@ import asyncio
 import time
 from collections.abc import Sequence
 
-from sqlalchemy import bindparam, delete, func, insert, select, text, update
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy import Connection, bindparam, delete, func, insert, select, text, update
 
 from assay.ports import Claim, Work
 from assay.store.group_commit import Writer
+from assay.store.sqlite_file import Readers
 from assay.store.tables import queue
-from assay.store.transaction import uninterrupted
 
 # Steps from lane to lane over the index, so that it costs per lane and not per entry.
 _LANES = text(
@@ -33,15 +32,15 @@ _MOVE = update(queue).where(*_HELD).values(ready_at_ns=bindparam("ready_at"))
 class SqliteQueue:
     """The durable queue. Claims, leases and retries commit together with what else is written."""
 
-    def __init__(self, writer: Writer, readers: AsyncEngine, *, lease_s: float) -> None:
+    def __init__(self, writer: Writer, readers: Readers, *, lease_s: float) -> None:
         self._writer = writer
         self._readers = readers
         self._lease_ns = int(lease_s * 1e9)
         self._arrived = asyncio.Event()
 
-    async def enqueue(self, connection: AsyncConnection, work: Sequence[Work]) -> None:
+    def enqueue(self, connection: Connection, work: Sequence[Work]) -> None:
         """Write entries on a transaction's connection."""
-        await connection.execute(
+        connection.execute(
             insert(queue),
             [
                 {"lane": item.lane, "payload": item.payload, "ready_at_ns": item.due_at_ns, "attempt": 0}
@@ -49,9 +48,9 @@ class SqliteQueue:
             ],
         )
 
-    async def settle(self, connection: AsyncConnection, claims: Sequence[Claim]) -> None:
+    def settle(self, connection: Connection, claims: Sequence[Claim]) -> None:
         """Delete entries on a transaction's connection."""
-        await connection.execute(
+        connection.execute(
             delete(queue).where(queue.c.id == bindparam("entry_id")), [{"entry_id": int(claim.id)} for claim in claims]
         )
 
@@ -61,30 +60,13 @@ class SqliteQueue:
 
     async def lanes(self, now_ns: int) -> list[str]:
         """Return the lanes that have entries to claim now."""
-        async with self._readers.connect() as connection:
-            return list((await uninterrupted(connection.execute(_LANES, {"now_ns": now_ns}))).scalars())
+        async with self._readers.session() as session:
+            return await session.ask(_ready_lanes, now_ns)
 
     async def claim(self, lane: str, limit: int) -> list[Claim]:
         """Lease up to `limit` due entries of a lane, oldest first."""
-        now_ns = time.time_ns()
-        due = (
-            select(queue.c.id)
-            .where(queue.c.lane == lane, queue.c.ready_at_ns <= now_ns)
-            .order_by(queue.c.ready_at_ns, queue.c.id)
-            .limit(limit)
-        )
-        statement = (
-            update(queue)
-            .where(queue.c.id.in_(due))
-            .values(ready_at_ns=now_ns + self._lease_ns, attempt=queue.c.attempt + 1)
-            .returning(queue.c.id, queue.c.payload, queue.c.attempt)
-        )
-        async with self._writer.body() as connection:
-            rows = (await uninterrupted(connection.execute(statement))).all()
-        return [
-            Claim(id=str(row.id), lane=lane, payload=row.payload, attempt=row.attempt)
-            for row in sorted(rows, key=lambda row: row.id)
-        ]
+        async with self._writer.body() as session:
+            return await session.ask(_claim, lane, limit, time.time_ns(), self._lease_ns)
 
     async def extend(self, claims: Sequence[Claim]) -> None:
         """Renew the leases of those claims that are still ours."""
@@ -101,13 +83,13 @@ class SqliteQueue:
         moves = [
             {"entry_id": int(claim.id), "entry_attempt": claim.attempt, "ready_at": ready_at_ns} for claim in claims
         ]
-        async with self._writer.body() as connection:
-            await uninterrupted(connection.execute(_MOVE, moves))
+        async with self._writer.body() as session:
+            await session.ask(_move, moves)
 
     async def depth(self) -> int:
         """Return how many entries wait or run."""
-        async with self._readers.connect() as connection:
-            return (await uninterrupted(connection.execute(select(func.count()).select_from(queue)))).scalar_one()
+        async with self._readers.session() as session:
+            return await session.ask(_count)
 
     async def wait(self, timeout_s: float) -> None:
         """Return when this process enqueued something since the last wait, or after the timeout."""
@@ -120,3 +102,32 @@ class SqliteQueue:
 
     async def close(self) -> None:
         """Let go of nothing: the connections are the store's."""
+
+
+def _ready_lanes(connection: Connection, now_ns: int) -> list[str]:
+    return list(connection.execute(_LANES, {"now_ns": now_ns}).scalars())
+
+
+def _count(connection: Connection) -> int:
+    return connection.execute(select(func.count()).select_from(queue)).scalar_one()
+
+
+def _move(connection: Connection, moves: list[dict[str, int]]) -> None:
+    connection.execute(_MOVE, moves)
+
+
+def _claim(connection: Connection, lane: str, limit: int, now_ns: int, lease_ns: int) -> list[Claim]:
+    due = (
+        select(queue.c.id)
+        .where(queue.c.lane == lane, queue.c.ready_at_ns <= now_ns)
+        .order_by(queue.c.ready_at_ns, queue.c.id)
+        .limit(limit)
+    )
+    statement = (
+        update(queue)
+        .where(queue.c.id.in_(due))
+        .values(ready_at_ns=now_ns + lease_ns, attempt=queue.c.attempt + 1)
+        .returning(queue.c.id, queue.c.payload, queue.c.attempt)
+    )
+    rows = sorted(connection.execute(statement).all(), key=lambda row: row.id)
+    return [Claim(id=str(row.id), lane=lane, payload=row.payload, attempt=row.attempt) for row in rows]

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import Row, func, select
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import Connection, Row, func, select
 
 from assay.domain.signal import Signal
 from assay.ports import Page, SignalFilter
@@ -17,14 +16,14 @@ def _read(row: Row[Any]) -> Signal:
     return decode_signal(row.document)
 
 
-async def find_signal(connection: AsyncConnection, project_id: str, signal_id: str) -> Signal | None:
+def find_signal(connection: Connection, project_id: str, signal_id: str) -> Signal | None:
     """Return the signal with this id."""
     query = select(signals.c.document).where(signals.c.project_id == project_id, signals.c.id == signal_id)
-    row = (await connection.execute(query)).one_or_none()
+    row = connection.execute(query).one_or_none()
     return None if row is None else _read(row)
 
 
-async def list_signals(connection: AsyncConnection, which: SignalFilter, page: Page) -> tuple[list[Signal], str | None]:
+def list_signals(connection: Connection, which: SignalFilter, page: Page) -> tuple[list[Signal], str | None]:
     """Return a page of signals, the one seen last first."""
     query = select(signals.c.id, signals.c.last_seen_ns, signals.c.document).where(
         signals.c.project_id == which.project_id
@@ -35,12 +34,12 @@ async def list_signals(connection: AsyncConnection, which: SignalFilter, page: P
         query = query.where(signals.c.evaluator_id == which.evaluator_id)
     if which.agent_id is not None:
         query = query.where(signals.c.agent_id == which.agent_id)
-    rows = (await connection.execute(page_of(query, signals.c.last_seen_ns, signals.c.id, page, str))).all()
+    rows = connection.execute(page_of(query, signals.c.last_seen_ns, signals.c.id, page, str)).all()
     return cut(rows, page, "last_seen_ns", "id", _read)
 
 
-async def signal_for_update(
-    connection: AsyncConnection, project_id: str, evaluator_id: str, agent_id: str | None
+def signal_for_update(
+    connection: Connection, project_id: str, evaluator_id: str, agent_id: str | None
 ) -> Signal | None:
     """Return the signal, to be changed by this transaction alone.
 
@@ -48,21 +47,21 @@ async def signal_for_update(
     """
     if connection.dialect.name == "postgresql":
         key = f"signal:{evaluator_id}:{agent_id or ''}".replace("\0", "\ufffd")
-        await connection.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(key, 0))))
+        connection.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(key, 0))))
     query = select(signals.c.document).where(
         signals.c.project_id == project_id,
         signals.c.evaluator_id == evaluator_id,
         signals.c.agent_id == (agent_id or ""),
     )
-    row = (await connection.execute(query.with_for_update())).one_or_none()
+    row = connection.execute(query.with_for_update()).one_or_none()
     return None if row is None else _read(row)
 
 
-async def put_signal(connection: AsyncConnection, signal: Signal) -> None:
+def put_signal(connection: Connection, signal: Signal) -> None:
     """Write the signal, new or changed."""
     statement = insert_into(connection, signals)
     excluded = statement.excluded
-    await connection.execute(
+    connection.execute(
         statement.on_conflict_do_update(
             index_elements=[signals.c.id],
             set_={"status": excluded.status, "last_seen_ns": excluded.last_seen_ns, "document": excluded.document},

@@ -3,16 +3,15 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
-from sqlalchemy import Table
+from sqlalchemy import Connection, Table
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 # SQLite takes 32,766 parameters a statement; rows of keys have up to three.
 CHUNK = 5_000
 Item = TypeVar("Item")
 
 
-def insert_into(connection: AsyncConnection, table: Table) -> Any:
+def insert_into(connection: Connection, table: Table) -> Any:
     """Return the insert statement that has the `on_conflict_…` methods; both dialects spell them alike."""
     return (postgresql if connection.dialect.name == "postgresql" else sqlite).insert(table)
 

@@ -1,11 +1,10 @@
 """Traces and their spans."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
-from sqlalchemy import Row, bindparam, select, tuple_, update
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import Connection, Row, bindparam, select, tuple_, update
 
 from assay.domain.trace import Span, agent_id_of
 from assay.ports import Page, TraceRecord
@@ -15,32 +14,29 @@ from assay.store.paging import cut, page_of
 from assay.store.statements import in_chunks, insert_into
 from assay.store.tables import plain, spans, traces
 
-_RECORD_COLUMNS = [traces.c[name] for name in TraceRecord.__dataclass_fields__]
+_RECORD_FIELDS = tuple(field.name for field in fields(TraceRecord))
+_RECORD_COLUMNS = [traces.c[name] for name in _RECORD_FIELDS]
 
 
 def _read(row: Row[Any]) -> TraceRecord:
-    return TraceRecord(**{name: value for name, value in row._mapping.items() if name != "key"})
+    return TraceRecord(**{name: getattr(row, name) for name in _RECORD_FIELDS})
 
 
-async def find_trace(connection: AsyncConnection, project_id: str, trace_id: str) -> TraceRecord | None:
+def find_trace(connection: Connection, project_id: str, trace_id: str) -> TraceRecord | None:
     """Return what is known of a trace beside its spans."""
-    return (await find_traces(connection, [(project_id, trace_id)])).get((project_id, trace_id))
+    return (find_traces(connection, [(project_id, trace_id)])).get((project_id, trace_id))
 
 
-async def find_traces(
-    connection: AsyncConnection, wanted: Sequence[tuple[str, str]]
-) -> dict[tuple[str, str], TraceRecord]:
+def find_traces(connection: Connection, wanted: Sequence[tuple[str, str]]) -> dict[tuple[str, str], TraceRecord]:
     """Return the records of those traces that exist, by (project, trace id)."""
     found: dict[tuple[str, str], TraceRecord] = {}
     for chunk in in_chunks(wanted):
         query = select(*_RECORD_COLUMNS).where(tuple_(traces.c.project_id, traces.c.trace_id).in_(chunk))
-        found.update(((row.project_id, row.trace_id), _read(row)) for row in (await connection.execute(query)).all())
+        found.update(((row.project_id, row.trace_id), _read(row)) for row in connection.execute(query).all())
     return found
 
 
-async def find_spans(
-    connection: AsyncConnection, wanted: Sequence[tuple[str, str]]
-) -> dict[tuple[str, str], list[Span]]:
+def find_spans(connection: Connection, wanted: Sequence[tuple[str, str]]) -> dict[tuple[str, str], list[Span]]:
     """Return the spans of those traces that exist, by (project, trace id), each list by start time."""
     found: dict[tuple[str, str], list[Span]] = {}
     for chunk in in_chunks(wanted):
@@ -49,25 +45,25 @@ async def find_spans(
             .join(spans, spans.c.trace_key == traces.c.key)
             .where(tuple_(traces.c.project_id, traces.c.trace_id).in_(chunk))
         )
-        for row in (await connection.execute(query)).all():
+        for row in connection.execute(query).all():
             found.setdefault((row.project_id, row.trace_id), []).append(decode_span(row.document))
     for members in found.values():
         members.sort(key=lambda span: (span.started_at_ns or 0, span.span_id))
     return found
 
 
-async def list_traces(
-    connection: AsyncConnection, project_id: str, page: Page, agent_id: str | None
+def list_traces(
+    connection: Connection, project_id: str, page: Page, agent_id: str | None
 ) -> tuple[list[TraceRecord], str | None]:
     """Return a page of traces, the newest arrival first."""
     query = select(traces.c.key, *_RECORD_COLUMNS).where(traces.c.project_id == project_id)
     if agent_id is not None:
         query = query.where(traces.c.agent_id == agent_id)
-    rows = (await connection.execute(page_of(query, traces.c.created_at_ns, traces.c.key, page, int))).all()
+    rows = connection.execute(page_of(query, traces.c.created_at_ns, traces.c.key, page, int)).all()
     return cut(rows, page, "created_at_ns", "key", _read)
 
 
-async def mark_checked(connection: AsyncConnection, marks: Mapping[tuple[str, str], int]) -> None:
+def mark_checked(connection: Connection, marks: Mapping[tuple[str, str], int]) -> None:
     """Raise the checked revision of each trace, by (project, trace id), to the one given.
 
     The rows are locked in the order of their keys, as by `add_spans`, so that the two never wait in a ring.
@@ -79,9 +75,9 @@ async def mark_checked(connection: AsyncConnection, marks: Mapping[tuple[str, st
             .order_by(traces.c.key)
             .with_for_update()
         )
-        held = (await connection.execute(query)).all()
+        held = connection.execute(query).all()
         if held:
-            await connection.execute(
+            connection.execute(
                 update(traces)
                 .where(traces.c.key == bindparam("row_key"), traces.c.checked_revision < bindparam("mark"))
                 .values(checked_revision=bindparam("mark")),
@@ -97,9 +93,7 @@ class _Arrivals:
     added: int = 0
 
 
-async def add_spans(
-    connection: AsyncConnection, project_id: str, arrived: Sequence[Span], now_ns: int
-) -> dict[str, TraceRecord]:
+def add_spans(connection: Connection, project_id: str, arrived: Sequence[Span], now_ns: int) -> dict[str, TraceRecord]:
     """Write spans and keep their traces' rows; return the records of the traces that changed, by trace id.
 
     The traces' rows are taken first and in order, so that whoever changes a trace is alone with its spans and two
@@ -108,9 +102,9 @@ async def add_spans(
     latest = {(plain(span.trace_id), plain(span.span_id)): span for span in arrived}
     if not latest:
         return {}
-    rows = await _hold_traces(connection, project_id, sorted({trace_id for trace_id, _ in latest}), now_ns)
+    rows = _hold_traces(connection, project_id, sorted({trace_id for trace_id, _ in latest}), now_ns)
     documents = {key: encode(span) for key, span in latest.items()}
-    stored = await _stored_documents(connection, rows, documents)
+    stored = _stored_documents(connection, rows, documents)
     by_trace: dict[str, _Arrivals] = {}
     for key, document in documents.items():
         if stored.get(key) != document:
@@ -119,18 +113,16 @@ async def add_spans(
             arrivals.added += key not in stored
     if not by_trace:
         return {}
-    await _put_spans(connection, rows, by_trace, documents)
+    _put_spans(connection, rows, by_trace, documents)
     records = {trace_id: _advanced(rows[trace_id], arrivals, now_ns) for trace_id, arrivals in sorted(by_trace.items())}
-    await _put_records(connection, rows, records)
+    _put_records(connection, rows, records)
     seen = sightings(project_id, (span for arrivals in by_trace.values() for span in arrivals.changed))
     if seen:
-        await note_agents(connection, project_id, seen, now_ns)
+        note_agents(connection, project_id, seen, now_ns)
     return records
 
 
-async def _hold_traces(
-    connection: AsyncConnection, project_id: str, trace_ids: Sequence[str], now_ns: int
-) -> dict[str, Row[Any]]:
+def _hold_traces(connection: Connection, project_id: str, trace_ids: Sequence[str], now_ns: int) -> dict[str, Row[Any]]:
     """Lock the traces' rows, making those that are not there yet at revision 0."""
     blank = {
         "project_id": project_id,
@@ -141,7 +133,7 @@ async def _hold_traces(
         "updated_at_ns": now_ns,
         "pending_since_ns": now_ns,
     }
-    await connection.execute(
+    connection.execute(
         insert_into(connection, traces).on_conflict_do_nothing(),
         [{**blank, "trace_id": trace_id} for trace_id in trace_ids],
     )
@@ -153,12 +145,12 @@ async def _hold_traces(
             .order_by(traces.c.key)
             .with_for_update()
         )
-        held.update((row.trace_id, row) for row in (await connection.execute(query)).all())
+        held.update((row.trace_id, row) for row in connection.execute(query).all())
     return held
 
 
-async def _stored_documents(
-    connection: AsyncConnection, rows: Mapping[str, Row[Any]], wanted: Mapping[tuple[str, str], bytes]
+def _stored_documents(
+    connection: Connection, rows: Mapping[str, Row[Any]], wanted: Mapping[tuple[str, str], bytes]
 ) -> dict[tuple[str, str], bytes]:
     """Return the documents stored under these ids; traces made just now have none, so they are not asked about."""
     trace_ids = {row.key: trace_id for trace_id, row in rows.items() if row.revision > 0}
@@ -167,19 +159,19 @@ async def _stored_documents(
     for chunk in in_chunks(keys):
         query = select(spans).where(tuple_(spans.c.trace_key, spans.c.span_id).in_(chunk))
         stored.update(
-            ((trace_ids[row.trace_key], row.span_id), row.document) for row in (await connection.execute(query)).all()
+            ((trace_ids[row.trace_key], row.span_id), row.document) for row in connection.execute(query).all()
         )
     return stored
 
 
-async def _put_spans(
-    connection: AsyncConnection,
+def _put_spans(
+    connection: Connection,
     rows: Mapping[str, Row[Any]],
     by_trace: Mapping[str, _Arrivals],
     documents: Mapping[tuple[str, str], bytes],
 ) -> None:
     statement = insert_into(connection, spans)
-    await connection.execute(
+    connection.execute(
         statement.on_conflict_do_update(
             index_elements=[spans.c.trace_key, spans.c.span_id], set_={"document": statement.excluded.document}
         ),
@@ -196,24 +188,21 @@ async def _put_spans(
 
 
 def _advanced(row: Row[Any], arrivals: _Arrivals, now_ns: int) -> TraceRecord:
-    """Return the trace's record after these arrivals. An arriving root span gives name and agent; else the first does."""
+    """Return the trace's record after these arrivals; a root span among them names it, else the first one does."""
     root = next((span for span in arrivals.changed if span.parent_span_id is None), None)
     agent = root.agent if root is not None else None
     agent_id = agent_id_of(row.project_id, agent) if agent is not None else row.agent_id
     if agent_id is None:
         named = next((span.agent for span in arrivals.changed if span.agent is not None), None)
         agent_id = None if named is None else agent_id_of(row.project_id, named)
-    if root is not None:
-        name = root.name
-    else:
-        name = row.name if row.name is not None else arrivals.changed[0].name
+    name = row.name if row.name is not None else arrivals.changed[0].name
     return TraceRecord(
         project_id=row.project_id,
         trace_id=row.trace_id,
         revision=row.revision + 1,
         checked_revision=row.checked_revision,
         agent_id=agent_id,
-        name=name,
+        name=name if root is None else root.name,
         span_count=row.span_count + arrivals.added,
         created_at_ns=row.created_at_ns,
         updated_at_ns=now_ns,
@@ -221,11 +210,9 @@ def _advanced(row: Row[Any], arrivals: _Arrivals, now_ns: int) -> TraceRecord:
     )
 
 
-async def _put_records(
-    connection: AsyncConnection, rows: Mapping[str, Row[Any]], records: Mapping[str, TraceRecord]
-) -> None:
+def _put_records(connection: Connection, rows: Mapping[str, Row[Any]], records: Mapping[str, TraceRecord]) -> None:
     changing = ("revision", "agent_id", "name", "span_count", "updated_at_ns", "pending_since_ns")
-    await connection.execute(
+    connection.execute(
         update(traces)
         .where(traces.c.key == bindparam("row_key"))
         .values({name: bindparam(f"new_{name}") for name in changing}),

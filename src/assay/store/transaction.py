@@ -1,10 +1,9 @@
 """The store's questions and changes, over one connection: each file of an aggregate answers its own."""
 
-import asyncio
-from collections.abc import Coroutine, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import Connection
 
 from assay.domain.access import ApiKey
 from assay.domain.agent import Agent
@@ -15,144 +14,131 @@ from assay.domain.trace import Span
 from assay.ports import CheckFilter, Claim, Page, SignalFilter, TraceRecord, Work
 from assay.store import agents, evaluators, keys, signals, traces
 from assay.store import checks as check_rows
+from assay.store.sessions import Session
 
 Answer = TypeVar("Answer")
+P = ParamSpec("P")
 
 
 class QueueRows(Protocol):
     """What a transaction asks of the queue that shares its database."""
 
-    async def enqueue(self, connection: AsyncConnection, work: Sequence[Work]) -> None:
+    def enqueue(self, connection: Connection, work: Sequence[Work]) -> None:
         """Write entries on this connection."""
         ...
 
-    async def settle(self, connection: AsyncConnection, claims: Sequence[Claim]) -> None:
+    def settle(self, connection: Connection, claims: Sequence[Claim]) -> None:
         """Delete entries on this connection."""
         ...
-
-
-async def uninterrupted(question: Coroutine[Any, Any, Answer]) -> Answer:
-    """Let a question to the database end before a cancellation takes effect.
-
-    A statement cut off half way costs the connection, and with it the work of others who share it.
-    """
-    task = asyncio.ensure_future(question)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        while not task.done():
-            try:
-                await asyncio.wait([task])
-            except asyncio.CancelledError:
-                continue
-        if not task.cancelled():
-            task.exception()
-        raise
 
 
 class SqlSnapshot:
     """Questions, all answered from the view of one open connection."""
 
-    def __init__(self, connection: AsyncConnection) -> None:
-        self._connection = connection
+    def __init__(self, session: Session) -> None:
+        self._session = session
 
-    async def _ask(self, question: Coroutine[Any, Any, Answer]) -> Answer:
-        return await uninterrupted(question)
+    async def _ask(
+        self, question: Callable[Concatenate[Connection, P], Answer], *args: P.args, **kwargs: P.kwargs
+    ) -> Answer:
+        return await self._session.ask(question, *args, **kwargs)
 
     async def trace(self, project_id: str, trace_id: str) -> TraceRecord | None:
         """Return what is known of a trace beside its spans."""
-        return await self._ask(traces.find_trace(self._connection, project_id, trace_id))
+        return await self._ask(traces.find_trace, project_id, trace_id)
 
     async def traces(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], TraceRecord]:
         """Return the records of those traces that exist, by (project, trace id)."""
-        return await self._ask(traces.find_traces(self._connection, keys))
+        return await self._ask(traces.find_traces, keys)
 
     async def spans(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], list[Span]]:
         """Return the spans of those traces that exist, by (project, trace id), each list by start time."""
-        return await self._ask(traces.find_spans(self._connection, keys))
+        return await self._ask(traces.find_spans, keys)
 
     async def list_traces(
         self, project_id: str, page: Page, agent_id: str | None = None
     ) -> tuple[list[TraceRecord], str | None]:
         """Return a page of traces, newest first, and the cursor of the next."""
-        return await self._ask(traces.list_traces(self._connection, project_id, page, agent_id))
+        return await self._ask(traces.list_traces, project_id, page, agent_id)
 
     async def evaluator(self, project_id: str, evaluator_id: str) -> Evaluator | None:
         """Return the evaluator, unless it was deleted."""
-        return await self._ask(evaluators.find_evaluator(self._connection, project_id, evaluator_id))
+        return await self._ask(evaluators.find_evaluator, project_id, evaluator_id)
 
     async def list_evaluators(self, project_id: str) -> list[Evaluator]:
         """Return the project's evaluators, newest first."""
-        return await self._ask(evaluators.list_evaluators(self._connection, project_id))
+        return await self._ask(evaluators.list_evaluators, project_id)
 
     async def revisions(self, project_id: str, evaluator_id: str) -> list[Revision]:
         """Return an evaluator's revisions, newest first."""
-        return await self._ask(evaluators.list_revisions(self._connection, project_id, evaluator_id))
+        return await self._ask(evaluators.list_revisions, project_id, evaluator_id)
 
     async def revisions_by_id(self, ids: Sequence[str]) -> dict[str, Revision]:
         """Return the revisions with these ids, of deleted evaluators too."""
-        return await self._ask(evaluators.revisions_by_id(self._connection, ids))
+        return await self._ask(evaluators.revisions_by_id, ids)
 
     async def checks(self, which: CheckFilter, page: Page) -> tuple[list[Check], str | None]:
         """Return a page of checks, newest first, and the cursor of the next."""
-        return await self._ask(check_rows.list_checks(self._connection, which, page))
+        return await self._ask(check_rows.list_checks, which, page)
 
     async def count_checks(self, which: CheckFilter) -> int:
         """Return how many checks the filter lets through."""
-        return await self._ask(check_rows.count_checks(self._connection, which))
+        return await self._ask(check_rows.count_checks, which)
 
     async def existing_checks(self, ids: Sequence[str]) -> set[str]:
         """Return those of the ids that are recorded."""
-        return await self._ask(check_rows.existing_checks(self._connection, ids))
+        return await self._ask(check_rows.existing_checks, ids)
 
     async def list_agents(self, project_id: str) -> list[Agent]:
         """Return the project's agents by name."""
-        return await self._ask(agents.list_agents(self._connection, project_id))
+        return await self._ask(agents.list_agents, project_id)
 
     async def unknown_agents(self, project_id: str, ids: Sequence[str]) -> set[str]:
         """Return those of the ids that are no agents of the project."""
-        return await self._ask(agents.unknown_agents(self._connection, project_id, ids))
+        return await self._ask(agents.unknown_agents, project_id, ids)
 
     async def signal(self, project_id: str, signal_id: str) -> Signal | None:
         """Return the signal with this id."""
-        return await self._ask(signals.find_signal(self._connection, project_id, signal_id))
+        return await self._ask(signals.find_signal, project_id, signal_id)
 
     async def list_signals(self, which: SignalFilter, page: Page) -> tuple[list[Signal], str | None]:
         """Return a page of signals, the one seen last first, and the cursor of the next."""
-        return await self._ask(signals.list_signals(self._connection, which, page))
+        return await self._ask(signals.list_signals, which, page)
 
     async def key_by_digest(self, digest: str) -> ApiKey | None:
         """Return the key whose text has this SHA-256."""
-        return await self._ask(keys.key_by_digest(self._connection, digest))
+        return await self._ask(keys.key_by_digest, digest)
 
     async def list_keys(self) -> list[ApiKey]:
         """Return all keys, oldest first."""
-        return await self._ask(keys.list_keys(self._connection))
+        return await self._ask(keys.list_keys)
 
 
 class SqlTransaction(SqlSnapshot):
     """Changes on one connection; the store that opened it makes them durable."""
 
-    def __init__(self, connection: AsyncConnection, queue: QueueRows) -> None:
-        super().__init__(connection)
+    def __init__(self, session: Session, queue: QueueRows) -> None:
+        super().__init__(session)
         self._queue = queue
         self._marks: dict[tuple[str, str], int] = {}
         self.enqueued = False
 
-    async def _ask(self, question: Coroutine[Any, Any, Answer]) -> Answer:
+    async def _ask(
+        self, question: Callable[Concatenate[Connection, P], Answer], *args: P.args, **kwargs: P.kwargs
+    ) -> Answer:
         if self._marks:
             await self.flush()
-        return await uninterrupted(question)
+        return await self._session.ask(question, *args, **kwargs)
 
     async def flush(self) -> None:
         """Write the marks gathered so far: a batch marks hundreds of traces, one after the other."""
         marks, self._marks = self._marks, {}
         if marks:
-            await uninterrupted(traces.mark_checked(self._connection, marks))
+            await self._session.ask(traces.mark_checked, marks)
 
     async def add_spans(self, project_id: str, spans: Sequence[Span], now_ns: int) -> dict[str, TraceRecord]:
         """Write spans; return the records of the traces that really changed, by trace id."""
-        return await self._ask(traces.add_spans(self._connection, project_id, spans, now_ns))
+        return await self._ask(traces.add_spans, project_id, spans, now_ns)
 
     async def mark_checked(self, project_id: str, trace_id: str, revision: int) -> None:
         """Note that the checks of this trace revision are owed (never lowers an earlier note)."""
@@ -161,39 +147,39 @@ class SqlTransaction(SqlSnapshot):
 
     async def add_evaluator(self, evaluator: Evaluator) -> None:
         """Write a new evaluator with its first revision."""
-        await self._ask(evaluators.add_evaluator(self._connection, evaluator))
+        await self._ask(evaluators.add_evaluator, evaluator)
 
     async def update_evaluator(self, evaluator: Evaluator) -> None:
         """Write settings, and the revision when it is new; raises NotFoundError and ConflictError."""
-        await self._ask(evaluators.update_evaluator(self._connection, evaluator))
+        await self._ask(evaluators.update_evaluator, evaluator)
 
     async def delete_evaluator(self, project_id: str, evaluator_id: str) -> bool:
         """Take the evaluator out of every listing, keeping its checks; return whether it was there."""
-        return await self._ask(evaluators.delete_evaluator(self._connection, project_id, evaluator_id))
+        return await self._ask(evaluators.delete_evaluator, project_id, evaluator_id)
 
     async def add_checks(self, checks: Sequence[Check]) -> set[str]:
         """Write the checks not there yet, and return their ids."""
-        return await self._ask(check_rows.add_checks(self._connection, checks))
+        return await self._ask(check_rows.add_checks, checks)
 
     async def signal_for_update(self, project_id: str, evaluator_id: str, agent_id: str | None) -> Signal | None:
         """Return the signal, locked until the transaction ends, raised already or not."""
-        return await self._ask(signals.signal_for_update(self._connection, project_id, evaluator_id, agent_id))
+        return await self._ask(signals.signal_for_update, project_id, evaluator_id, agent_id)
 
     async def put_signal(self, signal: Signal) -> None:
         """Write the signal, new or changed."""
-        await self._ask(signals.put_signal(self._connection, signal))
+        await self._ask(signals.put_signal, signal)
 
     async def add_key(self, key: ApiKey) -> None:
         """Write a new key."""
-        await self._ask(keys.add_key(self._connection, key))
+        await self._ask(keys.add_key, key)
 
     async def enqueue(self, work: Sequence[Work]) -> None:
         """Write queue entries."""
         if work:
             self.enqueued = True
-            await self._ask(self._queue.enqueue(self._connection, work))
+            await self._ask(self._queue.enqueue, work)
 
     async def settle(self, claims: Sequence[Claim]) -> None:
         """Take finished entries out of the queue."""
         if claims:
-            await self._ask(self._queue.settle(self._connection, claims))
+            await self._ask(self._queue.settle, claims)
