@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, select
+from sqlalchemy import Connection, Row, case, func, select
 
 from assay.domain.agent import Agent
 from assay.domain.trace import Span, agent_id_of
@@ -58,7 +58,10 @@ def note_agents(connection: Connection, project_id: str, seen: dict[str, Sightin
             statement.on_conflict_do_update(
                 index_elements=[agents.c.id],
                 set_={
-                    "last_seen_ns": statement.excluded.last_seen_ns,
+                    "last_seen_ns": case(
+                        (statement.excluded.last_seen_ns > agents.c.last_seen_ns, statement.excluded.last_seen_ns),
+                        else_=agents.c.last_seen_ns,
+                    ),
                     "framework": func.coalesce(statement.excluded.framework, agents.c.framework),
                 },
             ),

@@ -1,6 +1,7 @@
 """Bring a database up to the newest schema; safe when several servers start at once."""
 
 import sqlite3
+import threading
 from pathlib import Path
 
 from alembic import command
@@ -11,16 +12,18 @@ from sqlalchemy.engine import URL
 MIGRATIONS = Path(__file__).parent / "migrations"
 # Any number will do, as long as it is ours alone: "assay" in ASCII.
 LOCK_KEY = 0x61737361_79
+# Alembic keeps the migration under way in a module variable.
+_ONE_AT_A_TIME = threading.Lock()
 
 
 def migrate(url: URL) -> None:
     """Run the migrations the database lacks, alone: others that start meanwhile wait, and then find them done."""
-    engine = create_engine(url.set(drivername="sqlite" if url.get_backend_name() == "sqlite" else url.drivername))
+    engine = create_engine(url)
     try:
         if engine.dialect.name == "sqlite":
             event.listen(engine, "connect", _prepare_sqlite)
             event.listen(engine, "begin", _begin_immediate)
-        with engine.begin() as connection:
+        with _ONE_AT_A_TIME, engine.begin() as connection:
             if engine.dialect.name == "postgresql":
                 connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": LOCK_KEY})
             config = Config()

@@ -10,10 +10,11 @@ from assay.errors import ConfigurationError
 from assay.ports import Queue, Store
 from assay.store.migrate import migrate
 from assay.store.sqlite_file import use_write_ahead_log
+from assay.store.store_postgres import PostgresStore
 from assay.store.store_sqlite import SqliteStore
 
 SQLITE = "sqlite"
-POSTGRESQL = "postgresql+psycopg"
+POSTGRESQL = "postgresql"
 
 
 async def open_store(database_url: str, *, lease_s: float = 30.0) -> tuple[Store, Queue]:
@@ -23,24 +24,29 @@ async def open_store(database_url: str, *, lease_s: float = 30.0) -> tuple[Store
     Raises ConfigurationError for a URL of another kind of database.
     """
     url = _read(database_url)
-    if url.drivername == SQLITE:
-        path = Path(url.database or "")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        await asyncio.to_thread(use_write_ahead_log, str(path))
+    if url.get_backend_name() == POSTGRESQL:
+        url = url.set(drivername="postgresql+psycopg")
         await asyncio.to_thread(migrate, url)
-        store = SqliteStore(url, lease_s=lease_s)
-        return store, store.queue
-    raise NotImplementedError
+        shared = PostgresStore(url, lease_s=lease_s)
+        return shared, shared.queue
+    url = url.set(drivername=SQLITE)
+    path = Path(url.database or "")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    await asyncio.to_thread(use_write_ahead_log, str(path))
+    await asyncio.to_thread(migrate, url)
+    embedded = SqliteStore(url, lease_s=lease_s)
+    return embedded, embedded.queue
 
 
 def _read(database_url: str) -> URL:
     allowed = f"{SQLITE}:///path/to/file.db or {POSTGRESQL}://user:password@host/name"
     try:
         url = make_url(database_url)
+        backend = url.get_backend_name()
     except ArgumentError as error:
-        message = f"the database URL cannot be read; it must be like {allowed}."
+        message = f"The database URL cannot be read; it must be like {allowed}."
         raise ConfigurationError(message) from error
-    if url.drivername not in (SQLITE, POSTGRESQL) or not url.database or url.database == ":memory:":
-        message = f"the database URL {url.render_as_string()!r} names no store; it must be like {allowed}."
+    if backend not in (SQLITE, POSTGRESQL) or not url.database or url.database == ":memory:":
+        message = f"The database URL {url.render_as_string()!r} names no store; it must be like {allowed}."
         raise ConfigurationError(message)
     return url
