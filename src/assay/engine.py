@@ -32,6 +32,10 @@ class Engine:
         self._clock = clock
         self._limits = limits
 
+    def runs(self, language: Language) -> bool:
+        """Tell whether code of this language can be run here."""
+        return language in self._runners
+
     async def evaluate(self, revision: Revision, subjects: Sequence[Subject]) -> list[Check | Unavailable]:
         """Return a check per subject, in the order given; Unavailable where it could not be run, to be tried again.
 

@@ -19,15 +19,15 @@ def payload(revision: Revision, subject: Subject) -> JsonObject:
     The three ids are null over a case that is no stored trace, and for an evaluator not saved yet (an empty id).
     """
     saved = not isinstance(subject, Testcase) and revision.evaluator_id != ""
-    spans: list[JsonValue] = [span_record(span) for span in in_reading_order(subject.spans)]
+    spans = in_reading_order(subject.spans) if isinstance(subject, Testcase) else subject.spans
     return {
         "schemaVersion": SCHEMA_VERSION,
         "evaluatorId": revision.evaluator_id if saved else None,
         "evaluatorName": revision.evaluator_name,
         "agentId": subject.agent_id if saved and not isinstance(subject, Testcase) else None,
         "traceId": subject.trace_id if saved and not isinstance(subject, Testcase) else None,
-        "trace": _trace(subject),
-        "spans": spans,
+        "trace": trace_record(subject),
+        "spans": [span_record(span) for span in spans],
     }
 
 
@@ -69,7 +69,8 @@ def _malformed(found: str) -> Reading:
     )
 
 
-def _trace(subject: Subject) -> JsonObject:
+def trace_record(subject: Subject) -> JsonObject:
+    """Return what an endpoint is told of the trace itself, beside its spans."""
     if isinstance(subject, Testcase):
         return _case(subject, in_reading_order(subject.spans))
     root = subject.root

@@ -1,0 +1,235 @@
+"""One evaluation that leaves no trace: over a sample, a stored trace, or data of the caller's."""
+
+import asyncio
+import json
+import math
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import structlog
+
+from assay.api.edits import blank, laid_over, vetted
+from assay.api.schemas.checks import check_answer
+from assay.api.schemas.dry_run import DryRun, DryRunAnswer, DryRunResponse, Sample
+from assay.api.services import Services
+from assay.api.stored import load_evaluator, load_trace
+from assay.domain.check import Check, CheckError, Reading
+from assay.domain.evaluator import Evaluator, Interface, Revision
+from assay.domain.identity import new_id
+from assay.domain.json_value import JsonValue
+from assay.domain.outcome import Unavailable
+from assay.domain.subject import Subject, Testcase
+from assay.domain.trace import Span, Trace
+from assay.errors import InvalidInputError, OverloadedError, SandboxUnavailableError
+from assay.ingest.assembly import assemble
+from assay.ingest.bodies import BodyLimits
+from assay.ingest.plain import decode_plain
+from assay.interfaces.trace_view import trace_view
+
+WAITING_PER_TURN = 4
+RETRY_AFTER_S = 2
+NS_PER_MS = 1_000_000
+QUESTION = "Where is my parcel 1042?"
+REPLY = "It left the depot this morning and arrives tomorrow."
+SOURCE_FIELD = "script"
+
+log = structlog.stdlib.get_logger("assay.api")
+
+
+class Turns:
+    """Lets so many dry runs in at once, and turns away those for whom too many wait already."""
+
+    def __init__(self, at_once: int) -> None:
+        self._free = asyncio.Semaphore(at_once)
+        self._most = at_once * (1 + WAITING_PER_TURN)
+        self._here = 0
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncGenerator[None]:
+        """Wait for a turn; raise OverloadedError when too many do."""
+        if self._here >= self._most:
+            raise OverloadedError(
+                f"{self._here} dry runs run or wait, which is the most there may be; try again in {RETRY_AFTER_S} s.",
+                retry_after_s=RETRY_AFTER_S,
+            )
+        self._here += 1
+        try:
+            async with self._free:
+                yield
+        finally:
+            self._here -= 1
+
+
+async def dry_run(services: Services, turns: Turns, project_id: str, asked: DryRun) -> DryRunAnswer:
+    """Evaluate once and return what came of it; nothing is stored, and no signal raised."""
+    now_ns = services.clock.now_ns()
+    draft = laid_over(await _origin(services, project_id, asked, now_ns), asked).revision
+    # No evaluator is behind it, so that an endpoint is told no ids, and no two dry runs share a sandbox.
+    draft = replace(draft, id=new_id("dry", now_ns), evaluator_id="")
+    if draft.language is not None and not services.engine.runs(draft.language):
+        raise InvalidInputError(
+            f"This server cannot run {draft.language}; such code can be saved, and tried where it can be run.",
+            field="language",
+        )
+    async with turns.turn():
+        try:
+            revision = await vetted(services.engine, services.limits, draft)
+        except InvalidInputError as error:
+            if error.field != SOURCE_FIELD or not draft.source:
+                raise
+            return _answer(_refused(draft, error, now_ns))
+        subject = await _subject(services, project_id, asked, revision, now_ns)
+        (result,) = await services.engine.evaluate(revision, [subject])
+    if isinstance(result, Unavailable):
+        log.warning("dry-run-unavailable", cause=result.cause)
+        raise SandboxUnavailableError("The evaluator could not be run now, through no fault of its own; try again.")
+    return _answer(result)
+
+
+async def _origin(services: Services, project_id: str, asked: DryRun, now_ns: int) -> Evaluator:
+    """Return the stored evaluator that is meant, or a blank one."""
+    named = {name for name in (asked.evaluator_id, asked.id, asked.also_id) if name is not None}
+    if len(named) > 1:
+        raise InvalidInputError("evaluatorId, id and _id name different evaluators; give one.", field="evaluatorId")
+    if not named:
+        evaluator = blank(project_id, asked.kind, now_ns)
+        return replace(evaluator, name="dry run")
+    async with services.store.snapshot() as snapshot:
+        return await load_evaluator(snapshot, project_id, named.pop())
+
+
+async def _subject(services: Services, project_id: str, asked: DryRun, revision: Revision, now_ns: int) -> Subject:
+    if asked.sample is not None and asked.trace_id is not None:
+        raise InvalidInputError("sample and traceId were given; give one of them.", field="traceId")
+    if asked.sample is not None:
+        return _testcase(asked.sample, revision, project_id, now_ns)
+    if asked.trace_id is not None:
+        async with services.store.snapshot() as snapshot:
+            return await load_trace(snapshot, project_id, asked.trace_id)
+    return sample_trace(project_id, revision.interface, now_ns)
+
+
+def _testcase(sample: Sample, revision: Revision, project_id: str, now_ns: int) -> Testcase:
+    _demand_finite(sample.model_dump(exclude_unset=True))
+    given = sample.model_fields_set
+    for word, synonym in (("inputs", "input"), ("outputs", "output")):
+        if word in given and synonym in given and getattr(sample, word) != getattr(sample, synonym):
+            raise InvalidInputError(f"{word} and {synonym} contradict each other; give one.", field=f"sample.{word}")
+    spans = _spans(sample, now_ns)
+    view = sample.trace
+    if view is None and spans:
+        view = trace_view(_assembled(project_id, spans, now_ns))
+    return Testcase(
+        inputs=sample.inputs if "inputs" in given else sample.input,
+        outputs=sample.outputs if "outputs" in given else sample.output,
+        expected=sample.expected,
+        metadata=sample.metadata or {},
+        trace=view,
+        spans=tuple(spans),
+        app_params=sample.app_params,
+    )
+
+
+def _spans(sample: Sample, now_ns: int) -> list[Span]:
+    """Read the caller's spans as though they had been sent."""
+    if not sample.spans:
+        return []
+    body = json.dumps({"trace_id": "sample", "spans": sample.spans}).encode()
+    limits = BodyLimits(wire_bytes=len(body), decompressed_bytes=len(body))
+    try:
+        return decode_plain(body, "application/json", None, limits, now_ns=now_ns).spans
+    except InvalidInputError as error:
+        raise InvalidInputError(f"sample.{error}", field=f"sample.{error.field or 'spans'}") from error
+
+
+def _demand_finite(value: Any) -> None:
+    """Refuse NaN and infinities, which JSON does not have and which would arrive at the code as null."""
+    waiting = [value]
+    while waiting:
+        inner = waiting.pop()
+        if isinstance(inner, float) and not math.isfinite(inner):
+            raise InvalidInputError(f"The sample holds {inner}, which is no number of JSON.", field="sample")
+        if isinstance(inner, dict):
+            waiting.extend(inner.values())  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
+        elif isinstance(inner, list):
+            waiting.extend(inner)  # pyright: ignore[reportUnknownArgumentType]
+
+
+def sample_trace(project_id: str, interface: Interface | None, now_ns: int) -> Trace:
+    """Return a made-up trace: a root and one model call. `evaluate` gets named inputs, everybody else the question."""
+    is_named = interface is not None and interface != "handler"
+    inputs: JsonValue = {"question": QUESTION, "correct_answer": REPLY} if is_named else QUESTION
+    root = Span(
+        trace_id="sample",
+        span_id="sample-root",
+        name="support-desk",
+        started_at_ns=now_ns - 1450 * NS_PER_MS,
+        ended_at_ns=now_ns,
+        status="OK",
+        input=inputs,
+        output=REPLY,
+        metadata={"channel": "chat"},
+        agent="support-desk",
+        framework="sample",
+        session_id="sample-session",
+    )
+    call = Span(
+        trace_id="sample",
+        span_id="sample-llm",
+        parent_span_id="sample-root",
+        name="chat",
+        started_at_ns=now_ns - 1200 * NS_PER_MS,
+        ended_at_ns=now_ns - 300 * NS_PER_MS,
+        status="OK",
+        input=QUESTION,
+        output=REPLY,
+        model="sample-model",
+        input_tokens=220,
+        output_tokens=64,
+        total_tokens=284,
+        cost=0.0007,
+        agent="support-desk",
+        framework="sample",
+        session_id="sample-session",
+    )
+    return _assembled(project_id, [root, call], now_ns)
+
+
+def _assembled(project_id: str, spans: list[Span], now_ns: int) -> Trace:
+    return assemble(project_id, spans, revision=1, created_at_ns=now_ns, agent_id=None, agent=spans[0].agent)
+
+
+def _refused(revision: Revision, error: InvalidInputError, now_ns: int) -> Check:
+    """Return the check of a source that could not be saved either."""
+    reading = Reading(status="errored", error=CheckError(kind="invalid-source", message=str(error), line=error.line))
+    return Check(
+        id=new_id("chk", now_ns),
+        project_id=revision.project_id,
+        evaluator_id="",
+        revision_id=revision.id,
+        trace_id=None,
+        trace_revision=0,
+        agent_id=None,
+        reading=reading,
+        logs="",
+        duration_s=0.0,
+        runner="none",
+        recorded_at_ns=now_ns,
+    )
+
+
+def _answer(check: Check) -> DryRunAnswer:
+    reading, shown = check.reading, check_answer(check)
+    if reading.error is not None:
+        return DryRunAnswer(
+            ok=False, latency_ms=shown.duration_ms, error=reading.error.message, check=shown, logs=check.logs
+        )
+    matches, score = reading.metrics.get("matches"), reading.metrics.get("score")
+    response = DryRunResponse(
+        matches=matches if isinstance(matches, bool) else check.failed,
+        score=score if isinstance(score, int | float) and not isinstance(score, bool) else None,
+        reason=reading.reason,
+    )
+    return DryRunAnswer(ok=True, latency_ms=shown.duration_ms, response=response, check=shown, logs=check.logs)

@@ -1,0 +1,176 @@
+"""What a request makes of an evaluator: its fields laid over what is stored, and a new revision where it needs one."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from assay.api.schemas.evaluators import EvaluatorFields
+from assay.api.urls import demand_url, masked
+from assay.domain.evaluator import Evaluator, EvaluatorKind, Interface, Revision
+from assay.domain.identity import new_id
+from assay.domain.outcome import Limits
+from assay.engine import Engine
+from assay.errors import InvalidInputError
+
+SETTINGS = ("name", "enabled", "severity", "sample_rate", "scope_mode", "agent_ids")
+OF_CODE = ("language", "interface", "script", "alert_below", "threshold", "correct_answer_key")
+OF_EXTERNAL = ("url", "raise_when", "invert_match")
+NULL_IS_LEFT_OUT = ("language", "interface", "script", "url")
+SPELLINGS = {
+    "alert_below": "alertBelow",
+    "correct_answer_key": "correctAnswerKey",
+    "raise_when": "raiseWhen",
+    "invert_match": "invertMatch",
+}
+DEFINES = {
+    "handler": re.compile(r"\bfunction\s*\*?\s*handler\b|\bhandler\s*[:=]"),
+    "evaluate": re.compile(r"\bfunction\s*\*?\s*evaluate\b|\bevaluate\s*[:=]"),
+}
+
+
+def blank(project_id: str, kind: EvaluatorKind, now_ns: int) -> Evaluator:
+    """Return a new evaluator with nothing in it but defaults."""
+    evaluator_id = new_id("evl", now_ns)
+    revision = Revision(
+        id=new_id("rev", now_ns),
+        evaluator_id=evaluator_id,
+        project_id=project_id,
+        number=1,
+        created_at_ns=now_ns,
+        evaluator_name="",
+        kind=kind,
+    )
+    return Evaluator(
+        id=evaluator_id,
+        project_id=project_id,
+        name="",
+        created_at_ns=now_ns,
+        updated_at_ns=now_ns,
+        revision=revision,
+    )
+
+
+def laid_over(evaluator: Evaluator, fields: EvaluatorFields) -> Evaluator:
+    """Return the evaluator with the fields that were given; raise InvalidInputError where they make no sense together.
+
+    Its revision keeps its id and number, whatever changed in it.
+    """
+    given: dict[str, Any] = fields.model_dump(exclude_unset=True)
+    for name in NULL_IS_LEFT_OUT:
+        if given.get(name, "") is None:
+            del given[name]
+    kind = evaluator.revision.kind
+    if given.get("kind", kind) != kind:
+        raise InvalidInputError(
+            f"This evaluator is of the kind {kind}, which cannot change; make a new one.", field="kind"
+        )
+    foreign, other = (OF_EXTERNAL, "external") if kind == "code" else (OF_CODE, "code")
+    for name in foreign:
+        if name in given:
+            spelling = SPELLINGS.get(name, name)
+            raise InvalidInputError(
+                f"{spelling} belongs to evaluators of the kind {other}, and this is of the kind {kind}; leave it out, "
+                f'or give "kind": "{other}" when making one.',
+                field=spelling,
+            )
+    settings = {name: given[name] for name in SETTINGS if name in given}
+    if "agent_ids" in given:
+        settings["agent_ids"] = tuple(dict.fromkeys(given["agent_ids"]))
+        if given["agent_ids"] and "scope_mode" not in given:
+            settings["scope_mode"] = "selected"
+    merged = replace(evaluator, **settings)
+    if merged.scope_mode == "selected" and not merged.agent_ids:
+        raise InvalidInputError(
+            "The scopeMode is selected, but agentIds names no agent, so nothing would ever be checked.",
+            field="agentIds",
+        )
+    return replace(merged, revision=_revision(merged, given))
+
+
+def content(revision: Revision) -> tuple[object, ...]:
+    """Return all that makes one revision differ from another."""
+    return (*code(revision), revision.threshold, revision.correct_answer_key, revision.url, revision.raise_when)
+
+
+def code(revision: Revision) -> tuple[object, ...]:
+    """Return what has to be looked at again before it is saved."""
+    return (revision.language, revision.interface, revision.source)
+
+
+def numbered(merged: Evaluator, stored: Evaluator, now_ns: int) -> Evaluator:
+    """Return the evaluator as it is to be written over the stored one: with a revision of its own where it differs."""
+    changed = content(merged.revision) != content(stored.revision)
+    revision = stored.revision
+    if changed:
+        revision = replace(
+            merged.revision,
+            id=new_id("rev", now_ns),
+            number=stored.revision.number + 1,
+            created_at_ns=now_ns,
+            evaluator_name=merged.name,
+        )
+    return replace(merged, revision=revision, updated_at_ns=now_ns)
+
+
+async def vetted(engine: Engine, limits: Limits, revision: Revision) -> Revision:
+    """Return a revision that can be saved, with its interface; raise InvalidInputError for one that cannot."""
+    if revision.kind == "external":
+        if not revision.url:
+            raise InvalidInputError(
+                'An external evaluator needs a url to post to; for code, give "kind": "code", language and script.',
+                field="url",
+            )
+        return revision
+    if revision.language is None:
+        raise InvalidInputError("Code needs its language: python, javascript or typescript.", field="language")
+    if not (revision.source or "").strip():
+        raise InvalidInputError("Code needs a script, which defines evaluate or handler.", field="script")
+    source = revision.source or ""
+    if engine.runs(revision.language):
+        return replace(revision, interface=await engine.vet(revision.language, source, revision.interface))
+    if len(source.encode()) > limits.source_bytes:
+        raise InvalidInputError(f"The source is larger than {limits.source_bytes} bytes.", field="script")
+    return replace(revision, interface=revision.interface or _named_in(source))
+
+
+def _named_in(source: str) -> Interface:
+    """Tell the interface of code that no runner here can read, from the function it seems to define."""
+    named = [name for name, pattern in DEFINES.items() if pattern.search(source)]
+    if named == ["handler"]:
+        return "handler"
+    if named == ["evaluate"]:
+        return "evaluate"
+    found = "both handler and evaluate" if named else "neither evaluate nor handler"
+    raise InvalidInputError(f"The source defines {found}; keep one, or name the interface.", field="script")
+
+
+def _revision(merged: Evaluator, given: Mapping[str, Any]) -> Revision:
+    stored = merged.revision
+    changes: dict[str, Any] = {
+        name: given[name] for name in ("language", "interface", "correct_answer_key") if name in given
+    }
+    if "script" in given:
+        changes["source"] = given["script"]
+    if "url" in given and given["url"] != masked(stored.url):
+        changes["url"] = demand_url(given["url"])
+    if "invert_match" in given:
+        given = {**given, "invert_match": not given["invert_match"]}
+    changes["threshold"] = _spoken_once(given, "alert_below", "threshold", stored.threshold)
+    changes["raise_when"] = _spoken_once(given, "raise_when", "invert_match", stored.raise_when)
+    return replace(stored, evaluator_name=merged.name, **changes)
+
+
+def _spoken_once(given: Mapping[str, Any], word: str, synonym: str, stored: object) -> object:
+    """Return a value that two fields can give.
+
+    Where they differ, the one that only repeats what is stored says nothing: somebody changed the other in what we
+    had answered.
+    """
+    values = list(dict.fromkeys(given[name] for name in (word, synonym) if name in given))
+    if len(values) > 1:
+        values = [value for value in values if value != stored]
+    if len(values) > 1:
+        first, second = (SPELLINGS.get(name, name) for name in (word, synonym))
+        raise InvalidInputError(f"{first} and {second} contradict each other; give one of them.", field=first)
+    return values[0] if values else stored

@@ -1,0 +1,125 @@
+"""Evaluators: made, read, changed, deleted; each change of content makes a revision."""
+
+from dataclasses import replace
+
+from fastapi import APIRouter, Request, Response
+
+from assay.api.auth import MEMBERS
+from assay.api.edits import blank, code, laid_over, numbered, vetted
+from assay.api.guarded import guarded
+from assay.api.routers.wiring import Id, Project, Wired
+from assay.api.schemas.evaluators import (
+    EvaluatorAnswer,
+    EvaluatorChanges,
+    EvaluatorList,
+    NewEvaluator,
+    RevisionList,
+    evaluator_answer,
+    revision_answer,
+)
+from assay.api.services import Services
+from assay.api.stored import load_evaluator
+from assay.domain.evaluator import Evaluator
+from assay.errors import ConflictError, InvalidInputError, NotFoundError
+from assay.ports import Snapshot
+
+ATTEMPTS = 3
+
+router = APIRouter(route_class=guarded(MEMBERS), tags=["evaluators"])
+
+
+@router.get("", response_model_exclude_none=True)
+async def list_evaluators(services: Wired, project_id: Project) -> EvaluatorList:
+    """List all evaluators of the project, newest first."""
+    async with services.store.snapshot() as snapshot:
+        found = await snapshot.list_evaluators(project_id)
+    return EvaluatorList(evaluators=[evaluator_answer(evaluator) for evaluator in found])
+
+
+@router.post("", status_code=201, response_model_exclude_none=True)
+async def create_evaluator(
+    services: Wired, project_id: Project, fields: NewEvaluator, request: Request, response: Response
+) -> EvaluatorAnswer:
+    """Make an evaluator. Its code is looked at before it is saved: syntax, the function, and its interface."""
+    now_ns = services.clock.now_ns()
+    evaluator = laid_over(blank(project_id, fields.kind, now_ns), fields)
+    evaluator = await _vetted(services, evaluator, None)
+    async with services.store.transaction() as transaction:
+        await _demand_known_agents(transaction, evaluator)
+        await transaction.add_evaluator(evaluator)
+    response.headers["location"] = f"{request.url.path.rstrip('/')}/{evaluator.id}"
+    return evaluator_answer(evaluator)
+
+
+@router.get("/{id}", response_model_exclude_none=True)
+async def get_evaluator(services: Wired, project_id: Project, evaluator_id: Id) -> EvaluatorAnswer:
+    """Return one evaluator."""
+    async with services.store.snapshot() as snapshot:
+        return evaluator_answer(await load_evaluator(snapshot, project_id, evaluator_id))
+
+
+@router.put("/{id}", response_model_exclude_none=True)
+async def put_evaluator(
+    services: Wired, project_id: Project, evaluator_id: Id, fields: EvaluatorChanges
+) -> EvaluatorAnswer:
+    """Change an evaluator; what is not named stays. What GET answered can be sent back."""
+    return await _change(services, project_id, evaluator_id, fields)
+
+
+@router.patch("/{id}", response_model_exclude_none=True)
+async def patch_evaluator(
+    services: Wired, project_id: Project, evaluator_id: Id, fields: EvaluatorChanges
+) -> EvaluatorAnswer:
+    """Change an evaluator; what is not named stays."""
+    return await _change(services, project_id, evaluator_id, fields)
+
+
+@router.delete("/{id}", status_code=204)
+async def delete_evaluator(services: Wired, project_id: Project, evaluator_id: Id) -> None:
+    """Delete an evaluator; the checks it made stay with their traces."""
+    async with services.store.transaction() as transaction:
+        if not await transaction.delete_evaluator(project_id, evaluator_id):
+            raise NotFoundError(f"There is no evaluator {evaluator_id[:80]!r} in this project.")
+
+
+@router.get("/{id}/revisions", response_model_exclude_none=True)
+async def list_revisions(services: Wired, project_id: Project, evaluator_id: Id) -> RevisionList:
+    """List all revisions of an evaluator, newest first."""
+    async with services.store.snapshot() as snapshot:
+        await load_evaluator(snapshot, project_id, evaluator_id)
+        revisions = await snapshot.revisions(project_id, evaluator_id)
+    return RevisionList(revisions=[revision_answer(revision) for revision in revisions])
+
+
+async def _change(services: Services, project_id: str, evaluator_id: str, fields: EvaluatorChanges) -> EvaluatorAnswer:
+    """Lay the fields over what is stored; code is looked at outside of the transaction, so begin again if it moved."""
+    for _ in range(ATTEMPTS):
+        async with services.store.snapshot() as snapshot:
+            stored = await load_evaluator(snapshot, project_id, evaluator_id)
+        merged = await _vetted(services, laid_over(stored, fields), stored)
+        changed = numbered(merged, stored, services.clock.now_ns())
+        async with services.store.transaction() as transaction:
+            if await load_evaluator(transaction, project_id, evaluator_id) != stored:
+                continue
+            if changed.agent_ids != stored.agent_ids:
+                await _demand_known_agents(transaction, changed)
+            await transaction.update_evaluator(changed)
+        return evaluator_answer(changed)
+    raise ConflictError("Somebody else changes this evaluator at the same time; read it again and repeat.")
+
+
+async def _vetted(services: Services, merged: Evaluator, stored: Evaluator | None) -> Evaluator:
+    if stored is not None and code(merged.revision) == code(stored.revision):
+        return merged
+    return replace(merged, revision=await vetted(services.engine, services.limits, merged.revision))
+
+
+async def _demand_known_agents(snapshot: Snapshot, evaluator: Evaluator) -> None:
+    unknown = await snapshot.unknown_agents(evaluator.project_id, evaluator.agent_ids)
+    if unknown:
+        names = ", ".join(sorted(unknown)[:5])
+        raise InvalidInputError(
+            f"There are no agents with these ids: {names}. GET /api/v1/agents lists those there are; an agent's id is "
+            "not its name.",
+            field="agentIds",
+        )

@@ -1,0 +1,174 @@
+"""Evaluators and their revisions, as sent and as answered."""
+
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from assay.api.schemas.fields import Answer, Identifier, Name, Request, Share, Text, iso
+from assay.api.urls import masked
+from assay.domain.evaluator import (
+    DEFAULT_SAMPLE_RATE,
+    DEFAULT_THRESHOLD,
+    Evaluator,
+    EvaluatorKind,
+    Interface,
+    Language,
+    Revision,
+    ScopeMode,
+    Severity,
+)
+
+LONGEST_URL = 2048
+MOST_AGENTS = 1000
+
+
+class EvaluatorFields(Request):
+    """What can be set of an evaluator. What is left out keeps its value, or its default in a new one.
+
+    `threshold` is another word for `alertBelow`, and `invertMatch` is the opposite of `raiseWhen`.
+    """
+
+    read_only: ClassVar[frozenset[str]] = frozenset(
+        {"id", "_id", "revision", "revisionId", "createdAt", "updatedAt", "projectId"}
+    )
+
+    kind: Annotated[EvaluatorKind, Field(description="`external` posts to `url`; `code` runs `script`.")] = "external"
+    enabled: bool = True
+    severity: Severity = "medium"
+    sample_rate: Annotated[Share, Field(description="The share of traces that are checked.")] = DEFAULT_SAMPLE_RATE
+    scope_mode: Annotated[ScopeMode, Field(description="`selected` checks the agents in `agentIds` only.")] = "all"
+    agent_ids: Annotated[list[Identifier], Field(max_length=MOST_AGENTS)] = Field(default_factory=list[str])
+    language: Language | None = None
+    interface: Annotated[
+        Interface | None, Field(description="How the function is called; seen from the code when left out.")
+    ] = None
+    script: Annotated[Text | None, Field(description="The source, which defines `evaluate` or `handler`.")] = None
+    alert_below: Annotated[Share, Field(description="A score below it fails.")] = DEFAULT_THRESHOLD
+    threshold: Annotated[Share, Field(description="The same as `alertBelow`.")] = DEFAULT_THRESHOLD
+    correct_answer_key: Annotated[
+        Name, Field(description="The input that holds the ground truth, for `evaluate-app-params`.")
+    ] = "correct_answer"
+    url: Annotated[Text | None, Field(max_length=LONGEST_URL)] = None
+    raise_when: Annotated[bool, Field(description="The value of `matches` that raises a signal.")] = True
+    invert_match: Annotated[bool, Field(description="The opposite of `raiseWhen`.")] = False
+
+
+class EvaluatorChanges(EvaluatorFields):
+    """Changes to an evaluator."""
+
+    name: Name = ""
+
+
+class NewEvaluator(EvaluatorFields):
+    """A new evaluator; `code` needs `language` and `script`, `external` needs `url`."""
+
+    name: Name
+
+
+class EvaluatorAnswer(Answer):
+    """An evaluator with its current revision; the fields of the other kind are left out."""
+
+    id: str
+    also_id: Annotated[str, Field(serialization_alias="_id")]
+    name: str
+    kind: EvaluatorKind
+    enabled: bool
+    severity: Severity
+    sample_rate: float
+    scope_mode: ScopeMode
+    agent_ids: list[str]
+    language: Language | None = None
+    interface: Interface | None = None
+    script: str | None = None
+    alert_below: float | None = None
+    threshold: float | None = None
+    correct_answer_key: str | None = None
+    url: Annotated[str | None, Field(description="Its query, where tokens live, is masked.")] = None
+    raise_when: bool | None = None
+    invert_match: bool | None = None
+    revision: Annotated[int, Field(description="The number of the current revision.")]
+    revision_id: str
+    created_at: str
+    updated_at: str
+
+
+class EvaluatorList(Answer):
+    """All evaluators of the project, newest first."""
+
+    evaluators: list[EvaluatorAnswer]
+
+
+class RevisionAnswer(Answer):
+    """One version of an evaluator's code and settings."""
+
+    id: str
+    revision: int
+    name: str
+    kind: EvaluatorKind
+    language: Language | None = None
+    interface: Interface | None = None
+    script: str | None = None
+    alert_below: float | None = None
+    threshold: float | None = None
+    correct_answer_key: str | None = None
+    url: str | None = None
+    raise_when: bool | None = None
+    invert_match: bool | None = None
+    created_at: str
+
+
+class RevisionList(Answer):
+    """All revisions of an evaluator, newest first."""
+
+    revisions: list[RevisionAnswer]
+
+
+def evaluator_answer(evaluator: Evaluator) -> EvaluatorAnswer:
+    """Return an evaluator as the API shows it."""
+    revision = evaluator.revision
+    is_code = revision.kind == "code"
+    return EvaluatorAnswer(
+        id=evaluator.id,
+        also_id=evaluator.id,
+        name=evaluator.name,
+        kind=revision.kind,
+        enabled=evaluator.enabled,
+        severity=evaluator.severity,
+        sample_rate=evaluator.sample_rate,
+        scope_mode=evaluator.scope_mode,
+        agent_ids=list(evaluator.agent_ids),
+        language=revision.language,
+        interface=revision.interface,
+        script=revision.source,
+        alert_below=revision.threshold if is_code else None,
+        threshold=revision.threshold if is_code else None,
+        correct_answer_key=revision.correct_answer_key if is_code else None,
+        url=masked(revision.url),
+        raise_when=None if is_code else revision.raise_when,
+        invert_match=None if is_code else not revision.raise_when,
+        revision=revision.number,
+        revision_id=revision.id,
+        created_at=iso(evaluator.created_at_ns),
+        updated_at=iso(evaluator.updated_at_ns),
+    )
+
+
+def revision_answer(revision: Revision) -> RevisionAnswer:
+    """Return a revision as the API shows it."""
+    is_code = revision.kind == "code"
+    return RevisionAnswer(
+        id=revision.id,
+        revision=revision.number,
+        name=revision.evaluator_name,
+        kind=revision.kind,
+        language=revision.language,
+        interface=revision.interface,
+        script=revision.source,
+        alert_below=revision.threshold if is_code else None,
+        threshold=revision.threshold if is_code else None,
+        correct_answer_key=revision.correct_answer_key if is_code else None,
+        url=masked(revision.url),
+        raise_when=None if is_code else revision.raise_when,
+        invert_match=None if is_code else not revision.raise_when,
+        created_at=iso(revision.created_at_ns),
+    )

@@ -1,0 +1,96 @@
+"""What the fields of requests and answers have in common: their spelling, their checks, their times."""
+
+from typing import Annotated, Any, ClassVar, cast
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, model_validator
+from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
+
+from assay.interfaces.spans import microseconds_iso
+
+
+def shown(value: object) -> str:
+    """Show what was found, briefly."""
+    text = repr(value)
+    return text if len(text) <= 60 else text[:60] + "…"
+
+
+def _share(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise PydanticCustomError("share", "must be a number between 0 and 1; found {found}", {"found": shown(value)})
+    return float(value)
+
+
+def _storable(text: str) -> str:
+    if "\0" in text:
+        raise PydanticCustomError("text", "holds the character U+0000, which text here cannot have")
+    return text
+
+
+Share = Annotated[float, BeforeValidator(_share), Field(ge=0, le=1)]
+Text = Annotated[str, AfterValidator(_storable)]
+Name = Annotated[Text, Field(min_length=1, max_length=200)]
+Identifier = Annotated[Text, Field(min_length=1, max_length=200)]
+Limit = Annotated[int, Field(ge=1, le=200, description="How many at most, 1 to 200.")]
+Cursor = Annotated[Text | None, Field(max_length=1000, description="`nextCursor` of the page before.")]
+
+
+class Request(BaseModel):
+    """A JSON object somebody sends: a field we do not know is refused by name, and nothing is converted silently."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", alias_generator=to_camel)
+    read_only: ClassVar[frozenset[str]] = frozenset()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _demand_known_fields(cls, data: object) -> object:
+        """Name what is allowed; drop what we print ourselves and nobody can set."""
+        if not isinstance(data, dict):
+            return data
+        given = cast("dict[str, Any]", data)
+        known = [field.alias or name for name, field in cls.model_fields.items()]
+        unknown = [name for name in given if name not in known and name not in cls.read_only]
+        if unknown:
+            raise PydanticCustomError(
+                "unknown-field",
+                "unknown field {unknown}; allowed are {known}",
+                {
+                    "field": str(unknown[0])[:60],
+                    "unknown": ", ".join(shown(name) for name in unknown[:5]),
+                    "known": ", ".join(known),
+                },
+            )
+        return {name: value for name, value in given.items() if name in known}
+
+
+class Query(BaseModel):
+    """Query parameters; one we do not know is refused, since it would otherwise silently filter nothing."""
+
+    model_config = ConfigDict(extra="forbid", alias_generator=to_camel)
+
+
+class Answer(BaseModel):
+    """A JSON object we send, in camelCase."""
+
+    model_config = ConfigDict(alias_generator=to_camel, validate_by_name=True, serialize_by_alias=True)
+
+
+def iso(at_ns: int) -> str:
+    """Write a time of ours as ISO 8601 in UTC, to the microsecond."""
+    return microseconds_iso(at_ns) or ""
+
+
+__all__ = [
+    "Answer",
+    "Cursor",
+    "Identifier",
+    "JsonValue",
+    "Limit",
+    "Name",
+    "Query",
+    "Request",
+    "Share",
+    "Text",
+    "iso",
+    "shown",
+]
