@@ -1,22 +1,15 @@
 """What a child's frames say, as outcomes. A frame comes from a process that ran hostile code: it is checked first."""
 
-import math
 import os
 import signal
-from typing import Literal, get_args
+from typing import Any, Literal
 
 import msgspec
 
-from assay.domain.json_value import JsonValue
-from assay.domain.outcome import Exceeded, Limits, Outcome, Raised, RaisedKind, Returned
+from assay.domain.outcome import Exceeded, Limits, Outcome, Raised, Returned
 from assay.runners.sandbox import frames
 
-_MAX_DEPTH = 64
-_OWN_KINDS: tuple[RaisedKind, ...] = (
-    "script-raised", "script-exited", "entry-point-missing", "unsupported-return-type", "not-json-serialisable",
-    "non-finite", "non-string-key", "too-deep", "bad-unicode",
-)  # fmt: skip
-assert set(_OWN_KINDS) <= set(get_args(RaisedKind))
+_MAX_DEPTH = 65
 
 
 class _Report(msgspec.Struct, frozen=True):
@@ -26,9 +19,97 @@ class _Report(msgspec.Struct, frozen=True):
     ]  # fmt: skip
     type: str
     message: str
-    line: int | None = None
-    traceback: str | None = None
+    line: int | None
+    traceback: str | None
 
 
-_decode_value = msgspec.json.Decoder(JsonValueDecoded := object).decode
+_decode_value = msgspec.json.Decoder().decode
 _decode_report = msgspec.json.Decoder(_Report).decode
+
+
+def outcome_of(
+    status: int, value: bytes, logs: bytes, written: int, spent_s: float, limits: Limits
+) -> Outcome | None:
+    """Return the outcome a result frame tells; None when the harness cannot have written it."""
+    text = shown_logs(logs, written) if written else ""
+    duration_s = spent_s if 0.0 <= spent_s <= limits.wall_s else limits.wall_s
+    try:
+        if status == frames.STATUS_RETURNED:
+            if len(value) > limits.result_bytes or _is_too_deep(value):
+                return None
+            return Returned(value=_decode_value(value), logs=text, duration_s=duration_s)
+        if status == frames.STATUS_RAISED:
+            report = _decode_report(value)
+            return Raised(
+                kind=report.kind,
+                type=report.type,
+                message=report.message,
+                line=report.line,
+                traceback=report.traceback,
+                logs=text,
+                duration_s=duration_s,
+            )
+        if status == frames.STATUS_MEMORY:
+            return Exceeded(budget="memory", message=_memory(limits), logs=text, duration_s=duration_s)
+        if status == frames.STATUS_RESULT:
+            message = f"the result has {int(value)} bytes of JSON; at most {limits.result_bytes} are allowed"
+            return Exceeded(budget="result", message=message, logs=text, duration_s=duration_s)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError):
+        return None
+    return None
+
+
+def outcome_of_death(status: int, logs: str, spent_s: float, limits: Limits) -> Outcome:
+    """Return the outcome of an evaluation that ended its process, from the wait status."""
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        if number == signal.SIGPROF:
+            message = f"the evaluation used more than {limits.cpu_s:g} s of CPU time"
+            return Exceeded(budget="cpu", message=message, logs=logs, duration_s=spent_s)
+        how = f"was ended by {_signal_name(number)}"
+    else:
+        how = f"ended itself with status {os.waitstatus_to_exitcode(status)}"
+    message = f"the process {how} before the code returned"
+    return Raised(kind="script-crashed", type="ProcessEnded", message=message, logs=logs, duration_s=spent_s)
+
+
+def out_of_time(logs: str, limits: Limits) -> Outcome:
+    """Return the outcome of an evaluation that was killed at its deadline."""
+    message = f"the evaluation ran longer than {limits.wall_s:g} s"
+    return Exceeded(budget="wall", message=message, logs=logs, duration_s=limits.wall_s)
+
+
+def forger() -> Outcome:
+    """Return the outcome of an evaluation that wrote into the harness's own channel."""
+    message = "the code wrote to the channel that carries results; what came through it cannot be believed"
+    return Raised(kind="script-crashed", type="ForgedResult", message=message)
+
+
+def shown_logs(logs: bytes, written: int) -> str:
+    """Return logs as text, with a mark where they were cut."""
+    text = logs.decode("utf-8", "ignore" if written > len(logs) else "replace")
+    return f"{text}\n[logs cut: {written} bytes were printed, {len(logs)} are kept]" if written > len(logs) else text
+
+
+def _memory(limits: Limits) -> str:
+    return f"the evaluation needed more than {limits.memory_bytes / 1024 / 1024:g} MiB of memory"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _is_too_deep(raw: bytes) -> bool:
+    if raw.count(b"[") + raw.count(b"{") <= _MAX_DEPTH:
+        return False
+    waiting: list[tuple[Any, int]] = [(_decode_value(raw), 1)]
+    while waiting:
+        value, depth = waiting.pop()
+        if depth > _MAX_DEPTH:
+            return True
+        inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        waiting += [(each, depth + 1) for each in inner]
+    return False

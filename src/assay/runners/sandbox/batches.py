@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -11,7 +12,7 @@ BATCH_ITEMS = 256
 BATCH_BYTES = 1024 * 1024
 _SPLIT_FROM = 32
 
-Key: TypeAlias = tuple[str, str, str, str, Limits]
+Key: TypeAlias = tuple[str, str, str, bytes, Limits]
 
 
 class Request:
@@ -22,6 +23,11 @@ class Request:
         self._missing = count
         self.done: asyncio.Future[list[Outcome]] = asyncio.get_running_loop().create_future()
 
+    @property
+    def abandoned(self) -> bool:
+        """Tell whether nobody waits for it any more."""
+        return self.done.cancelled()
+
     def settle(self, index: int, outcome: Outcome) -> None:
         """Take the outcome of one call."""
         if self._outcomes[index] is None:
@@ -31,14 +37,20 @@ class Request:
             self.done.set_result([outcome for outcome in self._outcomes if outcome is not None])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Item:
-    """One call of a request, with the bytes that will be shipped for it."""
+    """One call of a request, with the bytes that will be shipped for it.
+
+    `alone`: it ended a process that others had used before, so it is run once more with nobody to blame but itself.
+    `failures` counts the times that we could not run it.
+    """
 
     request: Request
     index: int
-    arguments: tuple[bytes, ...]
+    arguments: Sequence[bytes]
     size: int
+    alone: bool = False
+    failures: int = 0
 
     def settle(self, outcome: Outcome) -> None:
         """Hand the outcome to the request."""
@@ -55,65 +67,82 @@ class Program:
     source: bytes
     limits: Limits
 
+    @property
+    def project_id(self) -> str:
+        """Return the project it belongs to."""
+        return self.key[0]
+
 
 class Waiting:
     """All that waits, by program; programs take turns."""
 
     def __init__(self) -> None:
-        self._items: OrderedDict[Key, tuple[Program, deque[Item]]] = OrderedDict()
-        self._some = asyncio.Event()
-        self.idle = 0
+        self._queues: OrderedDict[Key, tuple[Program, deque[Item]]] = OrderedDict()
 
-    def add(self, program: Program, calls: list[tuple[int, Call]], unread: frozenset[int], request: Request) -> None:
+    def add(
+        self, program: Program, calls: Iterable[tuple[int, Call]], unread: frozenset[int], request: Request
+    ) -> None:
         """Queue these calls, leaving out the arguments that the code never reads."""
-        _, queue = self._items.setdefault(program.key, (program, deque()))
+        _, queue = self._queues.setdefault(program.key, (program, deque()))
         for index, call in calls:
-            arguments = call.arguments
+            arguments: Sequence[bytes] = call.arguments
             if unread:
-                arguments = tuple([b"" if at in unread else raw for at, raw in enumerate(arguments)])
+                arguments = [b"" if at in unread else raw for at, raw in enumerate(arguments)]
             queue.append(Item(request, index, arguments, sum(map(len, arguments))))
-        self._some.set()
 
-    async def take(self) -> tuple[Program, list[Item]]:
-        """Wait for the next batch; what waits is shared with the workers that are idle too."""
-        self.idle += 1
-        try:
-            while not self._items:
-                self._some.clear()
-                await self._some.wait()
-            key, (program, queue) = next(iter(self._items.items()))
-            share = len(queue) if len(queue) < _SPLIT_FROM else -(-len(queue) // self.idle)
-        finally:
-            self.idle -= 1
-        batch = _cut(queue, min(share, BATCH_ITEMS))
-        if queue:
-            self._items.move_to_end(key)
-        else:
-            del self._items[key]
-        return program, batch
+    def put_back(self, program: Program, items: Sequence[Item]) -> None:
+        """Queue items again, before those of their program that wait already."""
+        if items:
+            _, queue = self._queues.setdefault(program.key, (program, deque()))
+            queue.extendleft(reversed(items))
+
+    def take(self, eligible: Callable[[Program], bool], idle: int) -> tuple[Program, list[Item]] | None:
+        """Return the next batch of a program that may run, a fair share of what waits when more places are idle."""
+        for key, (program, queue) in list(self._queues.items()):
+            if not eligible(program):
+                continue
+            share = len(queue) if len(queue) < _SPLIT_FROM else -(-len(queue) // idle)
+            batch = _cut(queue, min(share, BATCH_ITEMS))
+            if queue:
+                self._queues.move_to_end(key)
+            else:
+                del self._queues[key]
+            if batch:
+                return program, batch
+        return None
 
     def take_more(self, key: Key) -> list[Item]:
         """Return a batch of the same program at once, when that is all that waits; nothing otherwise."""
-        if len(self._items) != 1 or key not in self._items:
+        if len(self._queues) != 1 or key not in self._queues:
             return []
-        _, queue = self._items[key]
+        _, queue = self._queues[key]
+        if queue[0].alone:
+            return []
         batch = _cut(queue, BATCH_ITEMS)
         if not queue:
-            del self._items[key]
+            del self._queues[key]
         return batch
 
     def drain(self) -> list[Item]:
         """Take everything out."""
-        items = [item for _, queue in self._items.values() for item in queue]
-        self._items.clear()
+        items = [item for _, queue in self._queues.values() for item in queue]
+        self._queues.clear()
         return items
 
 
 def _cut(queue: deque[Item], count: int) -> list[Item]:
+    """Take a batch off the queue; an item that must be alone is one. What nobody waits for is thrown away."""
     batch: list[Item] = []
     size = 0
-    while queue and len(batch) < count and (not batch or size + queue[0].size <= BATCH_BYTES):
-        item = queue.popleft()
-        batch.append(item)
+    while queue and len(batch) < count:
+        item = queue[0]
+        if item.request.abandoned:
+            queue.popleft()
+            continue
+        if batch and (item.alone or size + item.size > BATCH_BYTES):
+            break
+        batch.append(queue.popleft())
         size += item.size
+        if item.alone:
+            break
     return batch

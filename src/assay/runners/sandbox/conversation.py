@@ -1,8 +1,7 @@
-"""One round with a child: ship a batch, read what it answers, and judge how it ended."""
+"""One round with a child: ship a batch, read what it answers, and find out which evaluation ended it, if one did."""
 
 import asyncio
 import os
-import socket
 import struct
 import time
 from dataclasses import dataclass, field
@@ -10,107 +9,147 @@ from typing import Literal
 
 from assay.domain.outcome import Limits, Outcome
 from assay.runners.sandbox import frames
-from assay.runners.sandbox.answers import outcome_of
+from assay.runners.sandbox.answers import outcome_of, shown_logs
 from assay.runners.sandbox.batches import Item, Program
-from assay.runners.sandbox.zygote_process import ZygoteProcess
+from assay.runners.sandbox.zygote_process import Child
 
 _READ_BYTES = 256 * 1024
-_BEGIN_S = 10.0
+_BEGIN_S = 20.0
 
 
 @dataclass(slots=True)
 class Round:
-    """How a round went: the outcomes so far, in order, and why there are no more."""
+    """How a round went.
+
+    `outcomes` are those of the first items. Unless all were answered, `culprit` is the index of the item that was
+    running at the end, `logs` what it printed and `spent_s` its time. `not-begun` is ours, all else is theirs.
+    """
 
     outcomes: list[Outcome] = field(default_factory=list[Outcome])
-    end: Literal["answered", "hung", "closed", "forged", "not-begun"] = "answered"
+    end: Literal["answered", "hung", "closed", "memory", "forged", "not-begun"] = "answered"
+    culprit: int = 0
+    logs: str = ""
+    spent_s: float = 0.0
+    memory: Outcome | None = None
 
 
-def _request(program: Program, items: list[Item], batch_id: bytes, *, careful: bool, first: bool) -> bytes:
+class Conversation:
+    """Rounds with one child, in the order of the batches it is given."""
+
+    def __init__(self, child: Child, program: Program) -> None:
+        self._child = child
+        self._program = program
+        self._limits = program.limits
+        self._rounds = 0
+        self._asked = 0
+        self.begun = False
+
+    @property
+    def fresh(self) -> bool:
+        """Tell whether the child has been given no more than its first batch."""
+        return self._rounds == 1
+
+    async def converse(self, items: list[Item]) -> Round:
+        """Run one batch. Nothing the child sends is trusted beyond its own batch."""
+        loop, channel = asyncio.get_running_loop(), self._child.channel
+        batch_id = os.urandom(8)
+        request = _request(self._program, items, batch_id, first=not self._rounds)
+        offset = self._asked
+        self._rounds += 1
+        self._asked += len(items)
+        reader = _Reader(batch_id, len(items), self._limits, self.begun)
+        watch = _Watch(self._child, reader, self._limits.wall_s, offset)
+        sending = asyncio.ensure_future(loop.sock_sendall(channel, request))
+        try:
+            while not reader.complete:
+                try:
+                    data = await loop.sock_recv(channel, _READ_BYTES)
+                except OSError:
+                    data = b""
+                if not data:
+                    reader.round.end = ("hung" if watch.fired else "closed") if reader.begun else "not-begun"
+                    break
+                if not reader.feed(data):
+                    break
+        finally:
+            watch.stop()
+            if not sending.done():
+                sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
+        self.begun = reader.begun
+        if reader.round.end != "answered":
+            self._find_culprit(reader.round, offset, len(items))
+        return reader.round
+
+    def _find_culprit(self, ended: Round, offset: int, count: int) -> None:
+        """Ask the child's own counter, as far as it agrees with what was answered."""
+        begun, started = self._child.progress()
+        ended.culprit = min(max(begun - offset - 1, len(ended.outcomes)), count - 1)
+        ended.logs = shown_logs(*self._child.logs(self._limits.log_bytes))
+        ended.spent_s = min(max(time.monotonic() - started, 0.0), self._limits.wall_s) if started > 0 else 0.0
+
+
+def _request(program: Program, items: list[Item], batch_id: bytes, *, first: bool) -> bytes:
     width = len(items[0].arguments)
     entry = program.entry.encode() if first else b""
     code, source = (program.code, program.source) if first else (b"", b"")
-    sizes = [len(raw) for item in items for raw in item.arguments]
+    arguments = [raw for item in items for raw in item.arguments]
     return b"".join(
         (
-            frames.REQUEST.pack(batch_id, careful, len(items), width, len(entry), len(code), len(source)),
+            frames.REQUEST.pack(batch_id, len(items), width, len(entry), len(code), len(source)),
             entry, code, source,
-            struct.pack(f"<{len(sizes)}I", *sizes),
-            *[raw for item in items for raw in item.arguments],
+            struct.pack(f"<{len(arguments)}I", *map(len, arguments)),
+            *arguments,
         )
     )  # fmt: skip
 
 
-async def converse(
-    zygote: ZygoteProcess, channel: socket.socket, program: Program, items: list[Item], *, careful: bool, first: bool
-) -> Round:
-    """Run one batch in the child behind the channel. Nothing the child sends is trusted beyond its own batch."""
-    batch_id = os.urandom(8)
-    request = _request(program, items, batch_id, careful=careful, first=first)
-    reader = _Reader(batch_id, len(items), program.limits)
-    watch = _Watch(zygote, program.limits.wall_s)
-    loop = asyncio.get_running_loop()
-    sending = asyncio.ensure_future(loop.sock_sendall(channel, request))
-    try:
-        while not reader.complete:
-            try:
-                async with asyncio.timeout(watch.remaining_s()):
-                    data = await loop.sock_recv(channel, _READ_BYTES)
-            except TimeoutError:
-                if watch.overdue():
-                    reader.round.end = "hung" if watch.item else "not-begun"
-                    break
-                continue
-            except OSError:
-                data = b""
-            if not data:
-                reader.round.end = "closed"
-                break
-            if not reader.feed(data):
-                reader.round.end = "forged"
-                break
-    finally:
-        sending.cancel()
-        await asyncio.gather(sending, return_exceptions=True)
-    return reader.round
-
-
 class _Watch:
-    """The deadline of the evaluation being run: a child that claims progress can stretch it at most twofold."""
+    """Kills the child when an evaluation has used up its time.
 
-    def __init__(self, zygote: ZygoteProcess, wall_s: float) -> None:
-        self._zygote = zygote
+    The child's own counter says when each began, so the deadline is exact for honest code. A child that only claims
+    to make progress gains one more deadline: at the latest that long after its last answer it is killed.
+    """
+
+    def __init__(self, child: Child, reader: "_Reader", wall_s: float, offset: int) -> None:
+        self._child = child
+        self._reader = reader
         self._wall_s = wall_s
-        self.item = 0
-        self._seen_at = time.monotonic()
+        self._begun = offset
+        self._since = self._answered_at = time.monotonic()
+        self._answers = 0
+        self.fired = False
+        self._timer = asyncio.get_running_loop().call_later(wall_s, self._look)
 
-    def _look(self) -> float:
-        """Return how long the present item has been running, in seconds."""
-        item, claimed = self._zygote.progress()
+    def _look(self) -> None:
         now = time.monotonic()
-        if item > self.item:
-            began = min(max(claimed, self._seen_at), now)
-            self.item, self._seen_at = item, began
-        return now - self._seen_at
+        begun, claimed = self._child.progress()
+        if begun > self._begun:
+            self._begun, self._since = begun, min(max(claimed, self._since), now)
+        if len(self._reader.round.outcomes) > self._answers:
+            self._answers, self._answered_at = len(self._reader.round.outcomes), now
+        limit_s = self._wall_s if self._reader.begun else _BEGIN_S
+        left_s = min(limit_s - (now - self._since), 2 * limit_s - (now - self._answered_at))
+        if left_s <= 0:
+            self.fired = True
+            self._child.kill()
+        else:
+            self._timer = asyncio.get_running_loop().call_later(max(left_s, 0.001), self._look)
 
-    def remaining_s(self) -> float:
-        """Return how long to wait for news before looking again."""
-        ran_s = self._look()
-        return max(0.001, (self._wall_s if self.item else _BEGIN_S) - ran_s)
-
-    def overdue(self) -> bool:
-        """Tell whether the present item has used up its time."""
-        return self._look() >= (self._wall_s if self.item else _BEGIN_S)
+    def stop(self) -> None:
+        """Stop watching."""
+        self._timer.cancel()
 
 
 class _Reader:
     """Takes result frames apart; anything but the next frame of this batch is a forgery."""
 
-    def __init__(self, batch_id: bytes, count: int, limits: Limits) -> None:
+    def __init__(self, batch_id: bytes, count: int, limits: Limits, begun: bool) -> None:
         self._batch_id = batch_id
         self._count = count
         self._limits = limits
-        self._buffer = bytearray()
+        self._buffer = b""
+        self.begun = begun
         self.round = Round()
 
     @property
@@ -119,24 +158,37 @@ class _Reader:
         return len(self.round.outcomes) == self._count
 
     def feed(self, data: bytes) -> bool:
-        """Take more bytes; False when they cannot be the harness's."""
-        buffer = self._buffer
-        buffer += data
+        """Take more bytes; False when nothing that follows matters: a forgery, or the last words of a child."""
+        if not self.begun:
+            if data[:1] != frames.BEGUN:
+                return self._end("forged")
+            self.begun, data = True, data[1:]
+        buffer = self._buffer + data if self._buffer else data
         position, end = 0, len(buffer)
-        head, outcomes = frames.RESULT, self.round.outcomes
-        while end - position >= head.size:
-            batch_id, item, status, cut, spent, size, log_size = head.unpack_from(buffer, position)
-            fits = size <= self._limits.result_bytes + 65536 and log_size <= self._limits.log_bytes
-            if batch_id != self._batch_id or item != len(outcomes) or item >= self._count or not fits:
-                return False
-            start = position + head.size
-            if end - start < size + log_size:
+        unpack, head_size, outcomes, limits = frames.RESULT.unpack_from, frames.RESULT.size, self.round.outcomes, self._limits
+        largest, most_logs, expected = limits.result_bytes + 65536, limits.log_bytes, len(outcomes)
+        while end - position >= head_size:
+            batch_id, item, status, spent_s, written, size, log_size = unpack(buffer, position)
+            if batch_id != self._batch_id or item != expected or item >= self._count:
+                return self._end("forged")
+            if size > largest or log_size > most_logs:
+                return self._end("forged")
+            start = position + head_size
+            middle = start + size
+            if end < middle + log_size:
                 break
-            position = start + size + log_size
-            value, logs = bytes(buffer[start : start + size]), bytes(buffer[start + size : position])
-            outcome = outcome_of(status, value, logs, bool(cut), spent, self._limits)
+            position = middle + log_size
+            outcome = outcome_of(status, buffer[start:middle], buffer[middle:position], written, spent_s, limits)
             if outcome is None:
-                return False
+                return self._end("forged")
+            if status == frames.STATUS_MEMORY:
+                self.round.memory = outcome
+                return self._end("memory")
             outcomes.append(outcome)
-        del buffer[:position]
-        return not (self.complete and buffer)
+            expected += 1
+        self._buffer = buffer[position:]
+        return not (self.complete and self._buffer) or self._end("forged")
+
+    def _end(self, end: Literal["forged", "memory"]) -> bool:
+        self.round.end = end
+        return False

@@ -4,6 +4,8 @@ from typing import Any
 
 from assay.runners.sandbox.frames import FILE_NAME
 
+_traceback_of = BaseException.__dict__["__traceback__"].__get__
+
 _MESSAGE_LIMIT = 4000
 _FRAMES_KEPT = 12
 
@@ -35,7 +37,7 @@ def missing_entry_point(entry: str, namespace: dict[str, Any]) -> dict[str, Any]
 
 def _steps(error: BaseException) -> list[tuple[int, str]]:
     steps: list[tuple[int, str]] = []
-    step = error.__traceback__
+    step = _traceback_of(error)
     while step is not None:
         code = step.tb_frame.f_code
         if code.co_filename == FILE_NAME:

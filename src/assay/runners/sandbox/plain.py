@@ -27,7 +27,7 @@ def plain(value: Any) -> Any:
         return value
     if kind is str:
         return _text(value, "")
-    if not isinstance(value, (dict, list, tuple, str, int, float)) and not _is_scalar_array(value):
+    if not (isinstance(value, (dict, list, tuple, str, int, float)) or _is_scalar_array(value) or _is_record(value)):
         raise UnfitValueError(
             "unsupported-return-type",
             f"the code returned {_article(value)}; it may return a dict, a list, a string, a number, a bool or None",
@@ -92,7 +92,7 @@ def _other(value: Any, path: str, depth: int, above: set[int]) -> Any:
         item = value.item()
         if isinstance(item, _SCALARS):
             return _nested(item, path, depth + 1, above)
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+    elif _is_record(value):
         fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
         return _container(fields, path, depth, above | {id(value)})
     raise UnfitValueError(
@@ -113,6 +113,10 @@ def _text(value: str, path: str) -> str:
 def _is_scalar_array(value: Any) -> bool:
     kind = type(value)
     return kind.__module__ == "numpy" and hasattr(kind, "item")
+
+
+def _is_record(value: Any) -> bool:
+    return dataclasses.is_dataclass(value) and not isinstance(value, type)
 
 
 def _at(path: str) -> str:

@@ -1,14 +1,13 @@
-"""Runs one batch of evaluations of one revision inside a confined child.
+"""Runs batches of evaluations of one revision inside a confined child.
 
 The author's code shares this process and may replace any builtin, so what runs after it uses names bound here.
 """
 
 import builtins
 import io
+import json
 import marshal
-import math
 import mmap
-import os
 import signal
 import socket
 import struct
@@ -60,7 +59,7 @@ class LogWriter(io.RawIOBase):
         self._shared = shared
         self._limit = limit
         self.written = 0
-        self.header = memoryview(shared).cast("I")
+        self._header = memoryview(shared).cast("I")
 
     def writable(self) -> bool:
         """Tell that this is for writing."""
@@ -75,7 +74,7 @@ class LogWriter(io.RawIOBase):
             start = frames.LOG_OFFSET + self.written
             self._shared[start : start + len(piece)] = piece
         self.written = min(self.written + size, 0xFFFFFFFF)
-        self.header[1] = self.written
+        self._header[1] = self.written
         return size
 
     def take(self) -> bytes:
@@ -85,110 +84,108 @@ class LogWriter(io.RawIOBase):
     def reset(self) -> None:
         """Begin anew."""
         self.written = 0
-        self.header[1] = 0
+        self._header[1] = 0
 
 
 class Batch:
     """The child's side of the conversation with the server."""
 
     def __init__(
-        self, channel: socket.socket, shared: mmap.mmap, pipe: int, cpu_s: float, result_bytes: int, log_bytes: int
+        self, channel: socket.socket, shared: mmap.mmap, cpu_s: float, result_bytes: int, log_bytes: int
     ) -> None:
         self._channel = channel
-        self._pipe = pipe
         self._cpu_s = cpu_s
         self._result_bytes = result_bytes
-        self._log_bytes = log_bytes
         self._log = LogWriter(shared, log_bytes)
         self._item = memoryview(shared).cast("I")
         self._started = memoryview(shared).cast("d")
+        self._begun = 0
         self._builtins = dict(builtins.__dict__)
+        self._recursion_limit = sys.getrecursionlimit()
         self._out = self._new_stream()
+        self._entry = ""
+        self._code: Any = None
+        self._source = b""
 
     def serve(self) -> None:
         """Answer batches of the same revision until the server hangs up."""
-        entry, code, source = "", None, b""
+        self._channel.sendall(frames.BEGUN)
         while True:
             head = self._receive(frames.REQUEST.size)
             if head is None:
                 return
-            batch_id, careful, count, width, entry_length, code_length, source_length = frames.REQUEST.unpack(head)
+            batch_id, count, width, entry_length, code_length, source_length = frames.REQUEST.unpack(head)
             if code_length:
                 named = self._receive(entry_length + code_length + source_length)
                 if named is None:
                     return
-                entry = bytes(named[:entry_length]).decode()
-                code = marshal.loads(named[entry_length : entry_length + code_length])
-                source = bytes(named[entry_length + code_length :])
-            sizes_raw = self._receive(4 * count * width)
-            if sizes_raw is None:
+                self._entry = bytes(named[:entry_length]).decode()
+                self._code = marshal.loads(named[entry_length : entry_length + code_length])
+                self._source = bytes(named[entry_length + code_length :])
+            raw_sizes = self._receive(4 * count * width)
+            if raw_sizes is None:
                 return
-            sizes = struct.unpack(f"<{count * width}I", sizes_raw)
+            sizes = struct.unpack(f"<{count * width}I", raw_sizes)
             body = self._receive(sum(sizes))
-            if body is None or not self._run(batch_id, bool(careful), count, width, sizes, body, entry, code, source):
+            if body is None or not self._run(batch_id, count, width, sizes, body):
                 return
 
-    def _run(
-        self, batch_id: bytes, careful: bool, count: int, width: int, sizes: tuple[int, ...], body: memoryview,
-        entry: str, code: Any, source: bytes,
-    ) -> bool:  # fmt: skip
+    def _run(self, batch_id: bytes, count: int, width: int, sizes: tuple[int, ...], body: memoryview) -> bool:
         """Answer one batch; tell whether this process is fit for another."""
         # Names bound here, because the code may replace those in builtins and in modules.
-        item, started, log, take_stray = self._item, self._started, self._log, self._take_stray
-        clock, pack, answer, reset, get_size = time.perf_counter, frames.RESULT.pack, self._answer, self._reset, len
-        is_handler = entry == "handler"
-        log_bytes = self._log_bytes
+        item, started, log, answer, reset = self._item, self._started, self._log, self._answer, self._reset
+        pack, clock, get_size, entry, send = _pack, _clock, _length, self._entry, self._channel.sendall
         pending: list[bytes] = []
-        waiting, flushed, position, argument = 0, clock(), 0, 0
+        position, waiting, flushed, argument = 0, 0, clock(), 0
         for number in range(count):
-            arguments: list[Any] = []
+            arguments: list[memoryview] = []
             for _ in range(width):
                 end = position + sizes[argument]
                 arguments.append(body[position:end])
                 position, argument = end, argument + 1
-            log.reset()
+            if log.written:
+                log.reset()
             reset()
             begun = clock()
             started[1] = begun
-            item[0] = number + 1
-            status, value = answer(arguments, is_handler, entry, code, source)
-            spent = clock() - begun
-            if log.written or True:
-                stray = take_stray()
-                if stray:
-                    log.write(stray)
-            logs = log.take() if log.written else b""
-            frame = pack(batch_id, number, status, log.written > log_bytes, spent, get_size(value), get_size(logs))
-            pending.append(frame + value + logs)
-            waiting += get_size(value) + get_size(logs)
-            if careful or waiting > _FLUSH_BYTES or clock() - flushed > _FLUSH_S or status == frames.STATUS_MEMORY:
-                self._send(b"".join(pending))
-                pending.clear()
-                waiting, flushed = 0, clock()
-            if status == frames.STATUS_MEMORY:
-                return False
-        item[0] = count + 1
-        self._send(b"".join(pending))
+            self._begun += 1
+            item[0] = self._begun
+            status, value = answer(arguments, entry)
+            now = clock()
+            written = log.written
+            logs = log.take() if written else b""
+            size, log_size = get_size(value), get_size(logs)
+            pending.append(pack(batch_id, number, status, now - begun, written, size, log_size))
+            pending.append(value)
+            if written:
+                pending.append(logs)
+            waiting += size + log_size
+            if waiting > _FLUSH_BYTES or now - flushed > _FLUSH_S or status == _MEMORY:
+                send(_join(pending))
+                if status == _MEMORY:
+                    return False
+                pending, waiting, flushed = [], 0, now
+        if pending:
+            send(_join(pending))
         return True
 
-    def _answer(
-        self, arguments: list[memoryview], is_handler: bool, entry: str, code: Any, source: bytes
-    ) -> tuple[int, bytes]:
+    def _answer(self, arguments: list[memoryview], entry: str) -> tuple[int, bytes]:
         """Run one evaluation in fresh module globals."""
         try:
-            decoded: list[Any] = [_loads(raw) if raw else None for raw in arguments]
-            if is_handler:
-                decoded[-1] = TraceView(bytes(arguments[-1]))
             module = _Module(frames.MODULE_NAME)
             _modules[frames.MODULE_NAME] = module
             namespace = module.__dict__
-            _exec(code, namespace)
+            _exec(self._code, namespace)
             function = namespace.get(entry, _MISSING)
             if function is _MISSING:
-                return frames.STATUS_RAISED, _dumps(missing_entry_point(entry, namespace))
-            value = function(*decoded)
+                return _RAISED, _dumps(missing_entry_point(entry, namespace))
+            if entry == "handler":
+                trace = TraceView(bytes(arguments.pop()))
+                value = function(*[_loads(raw) if raw else None for raw in arguments], trace)
+            else:
+                value = function(*[_loads(raw) if raw else None for raw in arguments])
             if _hasattr(value, "__await__"):
-                value = _drive(value)
+                value = _drive(value, b"asyncio" in self._source)
             value = plain(value)
             try:
                 result = _dumps(value)
@@ -196,39 +193,34 @@ class Batch:
                 result = _long_dumps(value)
         except UnfitValueError as error:
             report = {"kind": error.kind, "type": "UnfitValue", "message": str(error), "line": None, "traceback": None}
-            return frames.STATUS_RAISED, _dumps(report)
+            return _RAISED, _dumps(report)
         except MemoryError:
-            return frames.STATUS_MEMORY, b"null"
+            return _MEMORY, b"null"
         except BaseException as error:  # noqa: BLE001 - the author's code may raise anything
-            return frames.STATUS_RAISED, _dumps(describe(error, source))
-        if len(result) > self._result_bytes:
-            return frames.STATUS_RESULT, b"%d" % len(result)
-        return frames.STATUS_RETURNED, result
+            return _RAISED, _dumps(describe(error, self._source))
+        if _length(result) > self._result_bytes:
+            return _RESULT, b"%d" % _length(result)
+        return _RETURNED, result
 
     def _reset(self) -> None:
-        """Undo what the evaluation before did to builtins, streams and timers."""
+        """Undo what the evaluation before did to builtins, streams, limits and timers."""
         known, current = self._builtins, builtins.__dict__
         _update(current, known)
         if _length(current) != _length(known):
             for name in [name for name in current if name not in known]:
                 del current[name]
-        if sys.stdout is not self._out or sys.stderr is not self._out or self._out.closed:
+        out = self._out
+        if sys.stdout is not out or sys.stderr is not out or out.closed:
             self._out = self._new_stream()
+        _set_recursion_limit(self._recursion_limit)
         if self._cpu_s:
-            signal.signal(signal.SIGPROF, signal.SIG_DFL)
-            signal.setitimer(signal.ITIMER_PROF, self._cpu_s)
+            _signal(signal.SIGPROF, signal.SIG_DFL)
+            _set_timer(signal.ITIMER_PROF, self._cpu_s)
 
     def _new_stream(self) -> io.TextIOWrapper:
         stream = io.TextIOWrapper(self._log, encoding="utf-8", errors="backslashreplace", write_through=True)  # type: ignore[type-var]
-        sys.stdout = sys.stderr = stream
+        sys.stdout = sys.stderr = sys.__stdout__ = sys.__stderr__ = stream  # type: ignore[misc]
         return stream
-
-    def _take_stray(self) -> bytes:
-        """Return what was written to descriptors 1 and 2 past Python's own streams."""
-        try:
-            return os.read(self._pipe, 65536)
-        except OSError:
-            return b""
 
     def _receive(self, size: int) -> memoryview | None:
         """Return exactly so many bytes; None when the server hung up."""
@@ -241,13 +233,10 @@ class Batch:
             got += read
         return buffer
 
-    def _send(self, data: bytes) -> None:
-        self._channel.sendall(data)
 
-
-def _drive(awaitable: Any) -> Any:
-    """Return what the awaitable comes to; a loop is started only for code that has imported asyncio."""
-    if "asyncio" in sys.modules:
+def _drive(awaitable: Any, needs_loop: bool) -> Any:
+    """Return what the awaitable comes to; a loop is started only for code that speaks of asyncio."""
+    if needs_loop:
         import asyncio
 
         async def whole() -> Any:
@@ -257,21 +246,27 @@ def _drive(awaitable: Any) -> Any:
     steps = awaitable.__await__()
     while True:
         try:
-            steps.send(None) if hasattr(steps, "send") else next(steps)
+            next(steps)
         except StopIteration as end:
             return end.value
 
 
 def _long_dumps(value: Any) -> bytes:
     """Encode a value with integers beyond 64 bits."""
-    import json
-
-    return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except ValueError:
+        raise UnfitValueError(
+            "not-json-serialisable", "the returned value holds an integer of thousands of digits"
+        ) from None
 
 
 _MISSING = object()
+_RETURNED, _RAISED, _MEMORY, _RESULT = (
+    frames.STATUS_RETURNED, frames.STATUS_RAISED, frames.STATUS_MEMORY, frames.STATUS_RESULT,
+)  # fmt: skip
 _Module: Callable[[str], types.ModuleType] = types.ModuleType
 _modules = sys.modules
-_loads, _dumps = orjson.loads, orjson.dumps
-_exec, _hasattr, _length, _update = exec, hasattr, len, dict.update
-assert math.isfinite(0.0)
+_loads, _dumps, _pack, _join = orjson.loads, orjson.dumps, frames.RESULT.pack, b"".join
+_exec, _hasattr, _length, _update, _clock = exec, hasattr, len, dict.update, time.perf_counter
+_set_recursion_limit, _signal, _set_timer = sys.setrecursionlimit, signal.signal, signal.setitimer

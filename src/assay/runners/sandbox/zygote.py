@@ -1,6 +1,6 @@
 """The warm process that forks a confined child for each batch. It holds trusted code only, and stays lean.
 
-Started as `python -I -S -B -c ...` with two descriptors: the control socket and the shared memory of its children.
+Started as `python -I -S -B -c ...` with the control socket as its one descriptor beside the standard ones.
 """
 
 import gc
@@ -10,7 +10,6 @@ import select
 import signal
 import socket
 import sys
-import time
 from collections.abc import Callable, Sequence
 
 import orjson
@@ -18,73 +17,90 @@ import orjson
 from assay.runners.sandbox import confine, frames, worker_python
 from assay.runners.sandbox.inspection import inspect_source
 
+UNCONFINED = 70
+
 
 class Zygote:
-    """Waits for the server's word, forks, watches the child, and tells how it ended. One child at a time."""
+    """Waits for the server's word, forks, kills when told to, and tells how each child ended."""
 
-    def __init__(self, control: socket.socket, shared: mmap.mmap, confine_child: Callable[[], None]) -> None:
+    def __init__(self, control: socket.socket, confine_child: Callable[[], None]) -> None:
         self._control = control
-        self._shared = shared
         self._confine_child = confine_child
         self._mapped_bytes = confine.address_space_bytes()
+        self._poll = select.poll()
+        self._poll.register(control.fileno(), select.POLLIN)
+        self._pids: dict[int, int] = {}
+        self._handles: dict[int, int] = {}
 
     def serve(self) -> None:
         """Serve until the server hangs up."""
         self._control.send(frames.CONTROL_READY)
         while True:
-            message, descriptors, _, _ = socket.recv_fds(self._control, frames.CONTROL_BYTES, 1)
-            if not message:
-                return
-            if len(message) != frames.FORK.size or len(descriptors) != 1:
-                continue
-            pid = os.fork()
-            if pid == 0:
-                self._become_child(message, descriptors[0])
-            os.close(descriptors[0])
-            status = self._watch(pid)
-            if status is None:
-                return
-            self._control.send(frames.ENDED.pack(frames.CONTROL_ENDED, status))
+            for descriptor, _ in self._poll.poll():
+                if descriptor in self._handles:
+                    self._bury(descriptor)
+                elif not self._obey():
+                    return
 
-    def _watch(self, pid: int) -> int | None:
-        """Return the child's wait status; kill it when told to. None when the server hung up."""
-        handle = os.pidfd_open(pid)
-        poll = select.poll()
-        poll.register(handle, select.POLLIN)
-        poll.register(self._control.fileno(), select.POLLIN)
+    def _obey(self) -> bool:
+        """Do what the server says next; tell whether it is still there."""
+        message, descriptors, _, _ = socket.recv_fds(self._control, frames.CONTROL_BYTES, 2)
+        if len(message) == frames.KILL.size:
+            pid = self._pids.get(frames.KILL.unpack(message)[1])
+            if pid is not None:
+                os.kill(pid, signal.SIGKILL)
+        elif len(message) == frames.FORK.size:
+            self._fork(message, *descriptors)
+        return bool(message)
+
+    def _fork(self, message: bytes, channel: int, shared: int) -> None:
+        number = frames.FORK.unpack(message)[1]
+        parent = os.getpid()
         try:
-            while True:
-                ready = [descriptor for descriptor, _ in poll.poll()]
-                if handle in ready:
-                    return os.waitpid(pid, 0)[1]
-                message = self._control.recv(frames.CONTROL_BYTES)
-                if message in (frames.CONTROL_KILL, b""):
-                    os.kill(pid, signal.SIGKILL)
-                if not message:
-                    return None
-        finally:
-            os.close(handle)
+            pid = os.fork()
+        except OSError:
+            self._control.send(frames.ENDED.pack(frames.CONTROL_ENDED, number, frames.NOT_FORKED))
+        else:
+            if pid == 0:
+                self._become_child(message, channel, shared, parent)
+            handle = os.pidfd_open(pid)
+            self._pids[number], self._handles[handle] = pid, number
+            self._poll.register(handle, select.POLLIN)
+        os.close(channel)
+        os.close(shared)
 
-    def _become_child(self, message: bytes, descriptor: int) -> None:
+    def _bury(self, handle: int) -> None:
+        self._poll.unregister(handle)
+        os.close(handle)
+        number = self._handles.pop(handle)
+        _, status = os.waitpid(self._pids.pop(number), 0)
+        self._control.send(frames.ENDED.pack(frames.CONTROL_ENDED, number, status))
+
+    def _become_child(self, message: bytes, channel_descriptor: int, shared: int, parent: int) -> None:
+        leave = os._exit
+        status = UNCONFINED
         try:
             confine.die_with_parent()
-            what, memory, cpu_s, result_bytes, log_bytes = frames.FORK.unpack(message)
+            if os.getppid() != parent:
+                return
+            what, _, memory, cpu_s, result_bytes, log_bytes = frames.FORK.unpack(message)
             self._control.close()
-            reading, writing = os.pipe2(os.O_NONBLOCK)
-            os.dup2(writing, 1)
-            os.dup2(writing, 2)
-            os.close(writing)
-            channel = socket.socket(fileno=descriptor)
-            confine.limit_memory(self._mapped_bytes, memory)
+            for handle in self._handles:
+                os.close(handle)
+            channel = socket.socket(fileno=channel_descriptor)
+            progress = mmap.mmap(shared, frames.SHARED_BYTES)
+            os.close(shared)
+            confine.limit_memory(self._mapped_bytes + frames.SHARED_BYTES, memory)
             self._confine_child()
             gc.enable()
+            status = 0
             if what == frames.CONTROL_INSPECT:
                 _inspect(channel)
             else:
                 log_bytes = min(log_bytes, frames.LOG_ROOM)
-                worker_python.Batch(channel, self._shared, reading, cpu_s, result_bytes, log_bytes).serve()
+                worker_python.Batch(channel, progress, cpu_s, result_bytes, log_bytes).serve()
         finally:
-            os._exit(0)
+            leave(status)
 
 
 def _inspect(channel: socket.socket) -> None:
@@ -95,16 +111,12 @@ def _inspect(channel: socket.socket) -> None:
     channel.sendall(frames.INSPECTED.pack(len(text), len(code)) + text + code)
 
 
-def main(
-    control: int, shared: int, readable: Sequence[str], hidden: Sequence[str], *, landlock: bool, preload: Sequence[str]
-) -> None:
+def main(control: int, readable: Sequence[str], hidden: Sequence[str], *, landlock: bool, preload: Sequence[str]) -> None:
     """Confine this process as far as it can bear, and serve.
 
     `readable` is all that may still be read; `hidden` is taken out of the import path.
     """
     channel = socket.socket(fileno=control)
-    memory = mmap.mmap(shared, frames.SHARED_BYTES)
-    os.close(shared)
     for name in preload:
         __import__(name)
     sys.path[:] = [path for path in sys.path if path not in hidden]
@@ -116,8 +128,7 @@ def main(
     confine_child = confine.prepare_filter(may_open=landlock)
     os.dup2(0, 1)
     os.dup2(0, 2)
-    time.perf_counter()
     gc.collect()
     gc.freeze()
     gc.disable()
-    Zygote(channel, memory, confine_child).serve()
+    Zygote(channel, confine_child).serve()

@@ -1,33 +1,81 @@
-"""One zygote as the server sees it: started, asked to fork, told to kill, and replaced when it does not answer."""
+"""One zygote as the server sees it: started, asked to fork, told to kill, and given up when it does not answer."""
 
 import asyncio
 import contextlib
+import fcntl
 import mmap
 import os
 import signal
 import socket
 import subprocess
-from typing import IO
 
 from assay.errors import SandboxUnavailableError
 from assay.runners.sandbox import frames
-from assay.runners.sandbox.launch import Rung, shared_memory, zygote_command
+from assay.runners.sandbox.launch import Rung, zygote_command
 
 START_S = 15.0
-SILENCE_S = 2.0
+SILENCE_S = 5.0
+_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 
 class ZygoteLostError(Exception):
     """The zygote died or fell silent: start another and try again."""
 
 
-class ZygoteProcess:
-    """A running zygote with its control socket and the memory its children report in."""
+class Child:
+    """A forked child as the server sees it: its channel, and the memory it reports its progress in."""
 
-    def __init__(self, process: subprocess.Popen[bytes], control: socket.socket, shared: mmap.mmap) -> None:
+    def __init__(self, zygote: "ZygoteProcess", number: int, channel: socket.socket, shared: mmap.mmap) -> None:
+        self.channel = channel
+        self._zygote = zygote
+        self._number = number
+        self._shared = shared
+        # The wait status; None when the zygote was lost first.
+        self.ended: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
+
+    def progress(self) -> tuple[int, float]:
+        """Return how many items were begun and when the last one was (CLOCK_MONOTONIC), as the child claims."""
+        item, _, started = frames.PROGRESS.unpack_from(self._shared)
+        return item, started
+
+    def logs(self, limit: int) -> tuple[bytes, int]:
+        """Return what the evaluation being run has printed, and how many bytes that were in all."""
+        _, written, _ = frames.PROGRESS.unpack_from(self._shared)
+        kept = min(written, limit, frames.LOG_ROOM)
+        return self._shared[frames.LOG_OFFSET : frames.LOG_OFFSET + kept], written
+
+    def kill(self) -> None:
+        """Have the zygote kill it, if it still runs."""
+        if not self.ended.done():
+            self._zygote.kill(self._number)
+
+    async def status(self) -> int:
+        """Wait for the end of a child that was killed or hung up; return its wait status. Raises ZygoteLostError."""
+        try:
+            status = await asyncio.wait_for(asyncio.shield(self.ended), SILENCE_S)
+        except TimeoutError:
+            self._zygote.lose()
+            status = None
+        if status is None or status == frames.NOT_FORKED:
+            raise ZygoteLostError("the sandbox process died, fell silent, or could not fork")
+        return status
+
+    def close(self) -> None:
+        """Be done with it, whatever it still does."""
+        self.kill()
+        self.channel.close()
+        self._shared.close()
+
+
+class ZygoteProcess:
+    """A running zygote with its control socket and its children."""
+
+    def __init__(self, process: subprocess.Popen[bytes], control: socket.socket) -> None:
         self._process = process
         self._control = control
-        self._shared = shared
+        self._children: dict[int, Child] = {}
+        self._last_number = 0
+        self.lost = False
 
     @classmethod
     async def start(cls, rung: Rung) -> "ZygoteProcess":
@@ -36,84 +84,118 @@ class ZygoteProcess:
         It is started from the event loop's thread, since it is killed when the thread that started it ends.
         """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        descriptor = shared_memory()
+        ours.setblocking(False)
         with theirs:
             process = subprocess.Popen(  # noqa: ASYNC220 - must be this thread's child
-                zygote_command(rung, theirs.fileno(), descriptor),
+                zygote_command(rung, theirs.fileno()),
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env={}, cwd="/",
-                pass_fds=(theirs.fileno(), descriptor), start_new_session=not rung.namespaces,
+                pass_fds=(theirs.fileno(),), start_new_session=not rung.namespaces,
             )  # fmt: skip
-        shared = mmap.mmap(descriptor, frames.SHARED_BYTES)
-        os.close(descriptor)
-        ours.setblocking(False)
-        zygote = cls(process, ours, shared)
-        try:
-            message = await asyncio.wait_for(asyncio.get_running_loop().sock_recv(ours, 64), START_S)
-        except TimeoutError:
-            message = b""
-        if message != frames.CONTROL_READY:
-            said = zygote.stop()
-            raise SandboxUnavailableError(f"the sandbox process did not start: {said or 'it said nothing'}")
-        _close(process.stderr)
-        return zygote
-
-    async def fork(self, request: bytes) -> socket.socket:
-        """Fork a child for this FORK message; return our end of its channel. Raises ZygoteLostError."""
-        self._shared[: frames.LOG_OFFSET] = bytes(frames.LOG_OFFSET)
-        ours, theirs = socket.socketpair()
-        ours.setblocking(False)
-        with theirs:
-            try:
-                socket.send_fds(self._control, [request], [theirs.fileno()])
-            except OSError as error:
-                ours.close()
-                raise ZygoteLostError(f"the sandbox process is gone: {error}") from error
-        return ours
-
-    def kill_child(self) -> None:
-        """Have the zygote kill its child."""
-        with contextlib.suppress(OSError):
-            self._control.send(frames.CONTROL_KILL)
-
-    async def child_status(self) -> int:
-        """Wait for the end of the child, which was killed or has nothing more to do; return its wait status.
-
-        Raises ZygoteLostError when the zygote is gone or silent for two seconds.
-        """
+        zygote = cls(process, ours)
         loop = asyncio.get_running_loop()
         try:
-            message = await asyncio.wait_for(loop.sock_recv(self._control, frames.CONTROL_BYTES), SILENCE_S)
-        except (TimeoutError, OSError) as error:
-            raise ZygoteLostError("the sandbox process fell silent") from error
+            message = await asyncio.wait_for(loop.sock_recv(ours, frames.CONTROL_BYTES), START_S)
+        except (TimeoutError, OSError):
+            message = b""
+        except BaseException:
+            zygote.stop()
+            raise
+        if message != frames.CONTROL_READY:
+            said = zygote.stop()
+            raise SandboxUnavailableError(said or "the sandbox process did not start, and said nothing")
+        assert process.stderr is not None
+        process.stderr.close()
+        loop.add_reader(ours.fileno(), zygote._listen)
+        return zygote
+
+    @property
+    def pid(self) -> int:
+        """Return the process id of what was started."""
+        return self._process.pid
+
+    @property
+    def load(self) -> int:
+        """Return how many children it has."""
+        return len(self._children)
+
+    def fork(self, what: bytes, memory_bytes: int, cpu_s: float, result_bytes: int, log_bytes: int) -> Child:
+        """Fork a child. Raises ZygoteLostError."""
+        self._last_number += 1
+        number = self._last_number
+        descriptor = _shared_memory()
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        message = frames.FORK.pack(what, number, memory_bytes, cpu_s, result_bytes, log_bytes)
+        child = Child(self, number, ours, mmap.mmap(descriptor, frames.SHARED_BYTES))
+        try:
+            socket.send_fds(self._control, [message], [theirs.fileno(), descriptor])
+        except OSError as error:
+            child.ended.set_result(None)
+            child.close()
+            self.lose()
+            raise ZygoteLostError(f"the sandbox process is gone: {error}") from error
+        finally:
+            theirs.close()
+            os.close(descriptor)
+        self._children[number] = child
+        return child
+
+    def kill(self, number: int) -> None:
+        """Kill the child; a zygote that does not do so in time is lost."""
+        try:
+            self._control.send(frames.KILL.pack(frames.CONTROL_KILL, number))
+        except OSError:
+            self.lose()
+        else:
+            asyncio.get_running_loop().call_later(SILENCE_S, self._expect_end, number)
+
+    def _expect_end(self, number: int) -> None:
+        if number in self._children:
+            self.lose()
+
+    def _listen(self) -> None:
+        try:
+            message = self._control.recv(frames.CONTROL_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            message = b""
         if len(message) != frames.ENDED.size:
-            raise ZygoteLostError("the sandbox process died")
-        return frames.ENDED.unpack(message)[1]
+            self.lose()
+            return
+        _, number, status = frames.ENDED.unpack(message)
+        child = self._children.pop(number, None)
+        if child is not None and not child.ended.done():
+            child.ended.set_result(status)
 
-    def progress(self) -> tuple[int, float]:
-        """Return the item being run (from 1, 0: none yet) and its start (CLOCK_MONOTONIC), as the child claims."""
-        item, _, started = frames.PROGRESS.unpack_from(self._shared)
-        return item, started
-
-    def logs(self, limit: int) -> tuple[bytes, bool]:
-        """Return what the evaluation being run has printed, and whether that was cut."""
-        _, written, _ = frames.PROGRESS.unpack_from(self._shared)
-        kept = min(written, limit, frames.LOG_ROOM)
-        return self._shared[frames.LOG_OFFSET : frames.LOG_OFFSET + kept], written > kept
+    def lose(self) -> None:
+        """Give it up: kill it with all its children."""
+        if not self.lost:
+            self.stop()
 
     def stop(self) -> str:
         """Kill the zygote with all it started; return what it said on stderr while starting."""
+        self.lost = True
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGKILL)
-        self._control.close()
+        if self._control.fileno() >= 0:
+            asyncio.get_running_loop().remove_reader(self._control.fileno())
+            self._control.close()
         said = b""
         if self._process.stderr is not None and not self._process.stderr.closed:
             said = self._process.stderr.read()
             self._process.stderr.close()
         self._process.wait()
-        self._shared.close()
+        children, self._children = list(self._children.values()), {}
+        for child in children:
+            if not child.ended.done():
+                child.ended.set_result(None)
         return said.decode(errors="replace").strip()[-2000:]
 
 
-def _close(stream: IO[bytes] | None) -> None:
-    if stream is not None:
-        stream.close()
+def _shared_memory() -> int:
+    """Return a descriptor of memory that nobody can resize, so that reading what is mapped is always safe."""
+    descriptor = os.memfd_create("assay-progress", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.ftruncate(descriptor, frames.SHARED_BYTES)
+    fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALS)
+    return descriptor

