@@ -77,7 +77,7 @@ def _read_group(group: JsonValue, where: str, received: Received) -> None:
             continue
         named = scope.get("scope")
         name = named.get("name") if isinstance(named, dict) else None
-        source = Source(resource=resource, scope=name if isinstance(name, str) else "")
+        source = Source(resource=resource, scope=_text(name) if isinstance(name, str) else "")
         for at, span in enumerate(spans or []):
             try:
                 received.spans.append(_span(span, source))
@@ -175,7 +175,7 @@ def _events(value: JsonValue) -> list[tuple[str, JsonObject]]:
             raise SpanDefect(f"events[{position}] is {kind_of(event)}; expected an object.")
         name = event.get("name")
         attributes = _attributes(event.get("attributes"), f"events[{position}].attributes", 0)
-        events.append((name if isinstance(name, str) else "", attributes))
+        events.append((_text(name) if isinstance(name, str) else "", attributes))
     return events
 
 
@@ -186,7 +186,7 @@ def _attributes(pairs: JsonValue, where: str, depth: int) -> JsonObject:
         raise SpanDefect(f"{where} is {kind_of(pairs)}; expected a list of key and value.")
     attributes: JsonObject = {}
     for pair in pairs:
-        key = pair.get("key") if isinstance(pair, dict) else None
+        key = pair.get("key", "") if isinstance(pair, dict) else None
         if not isinstance(pair, dict) or not isinstance(key, str):
             raise SpanDefect(f"{where} holds {shown(pair)}; expected an object with a key and a value.")
         attributes[_text(key)] = _value(pair.get("value"), key, depth)
@@ -255,9 +255,11 @@ def _double(value: JsonValue, where: str) -> JsonValue:
         except ValueError:
             return _mistyped(where, "doubleValue", value)
     if isinstance(value, int | float) and not isinstance(value, bool):
-        if isinstance(value, int):
-            return value if INT64_LOW <= value <= INT64_HIGH else str(value)[:100]
-        return value if math.isfinite(value) else _special(value)
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf if value > 0 else -math.inf
+        return number if math.isfinite(number) else _special(number)
     return _mistyped(where, "doubleValue", value)
 
 

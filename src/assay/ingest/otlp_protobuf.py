@@ -40,7 +40,7 @@ def read_protobuf(body: bytes) -> Received:
     for at_resource, resource_spans in enumerate(request.resource_spans):
         resource = _object(resource_spans.resource.attributes)
         for at_scope, scope_spans in enumerate(resource_spans.scope_spans):
-            source = Source(resource=resource, scope=scope_spans.scope.name)
+            source = Source(resource=resource, scope=_text(scope_spans.scope.name))
             for at_span, span in enumerate(scope_spans.spans):
                 try:
                     received.spans.append(_span(span, source))
@@ -66,13 +66,13 @@ def _span(span: trace_pb2.Span, source: Source) -> ReceivedSpan:
         trace_id.hex(),
         span_id.hex(),
         parent_id.hex() if parent_id and parent_id != NO_SPAN_ID else None,
-        span.name.replace("\0", "\ufffd"),
+        _text(span.name),
         plausible_time(span.start_time_unix_nano),
         plausible_time(span.end_time_unix_nano),
         STATUSES[code] if code in (0, 1, 2) else "UNSET",
-        status.message.replace("\0", "\ufffd"),
+        _text(status.message),
         _object(span.attributes),
-        [(event.name, _object(event.attributes)) for event in span.events],
+        [(_text(event.name), _object(event.attributes)) for event in span.events],
         source,
     )
 
@@ -88,16 +88,16 @@ def _object(pairs: Iterable[KeyValue]) -> JsonObject:
         # Most attributes are text, and this look costs a third of asking which kind it is.
         text = value.string_value
         if text:
-            attributes[pair.key] = text if "\0" not in text else text.replace("\0", "\ufffd")
+            attributes[_text(pair.key)] = _text(text)
         else:
-            attributes[pair.key] = _value(value)
+            attributes[_text(pair.key)] = _value(value)
     return attributes
 
 
 def _value(value: AnyValue) -> JsonValue:
     match value.WhichOneof("value"):
         case "string_value":
-            return value.string_value.replace("\0", "\ufffd")
+            return _text(value.string_value)
         case "int_value":
             return value.int_value
         case "double_value":
@@ -113,6 +113,10 @@ def _value(value: AnyValue) -> JsonValue:
             return msgspec.to_builtins(value.bytes_value)
         case _:
             return None
+
+
+def _text(text: str) -> str:
+    return text if "\0" not in text else text.replace("\0", "\ufffd")
 
 
 def _special(number: float) -> str:

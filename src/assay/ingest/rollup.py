@@ -25,7 +25,7 @@ def totals(by_id: Mapping[str, Span], children: Mapping[str, Sequence[str]], roo
 
     given = whole(lambda span: span.input_tokens)
     answered = whole(lambda span: span.output_tokens)
-    total = whole(lambda span: span.total_tokens)
+    total = whole(_total)
     return Totals(
         input_tokens=given,
         output_tokens=answered,
@@ -34,6 +34,12 @@ def totals(by_id: Mapping[str, Span], children: Mapping[str, Sequence[str]], roo
         cache_write_tokens=whole(lambda span: span.cache_write_tokens),
         cost=whole(lambda span: span.cost),
     )
+
+
+def _total(span: Span) -> int | None:
+    if span.total_tokens is None and (span.input_tokens is not None or span.output_tokens is not None):
+        return (span.input_tokens or 0) + (span.output_tokens or 0)
+    return span.total_tokens
 
 
 def _rolled(

@@ -16,7 +16,7 @@ def arguments(subject: Subject) -> tuple[JsonValue, ...]:
     if isinstance(subject, Testcase):
         records: list[JsonValue] = [span_record(span) for span in in_reading_order(subject.spans)]
         return subject.inputs, subject.outputs, subject.expected, subject.metadata, records
-    records = [span_record(span) for span in in_reading_order(subject.spans)]
+    records = [span_record(span) for span in subject.spans]
     return subject.root.input, subject.root.output, None, subject.metadata, records
 
 

@@ -11,16 +11,17 @@ LAST_NS = 253_402_300_799_999_999_999
 
 
 def in_reading_order(spans: Sequence[Span]) -> list[Span]:
-    """Return the spans root first, then by start time; those without a time come last, in the order given.
+    """Return spans that no trace was assembled of, as one would be: root first, then by start time.
 
-    The root is the earliest span whose parent is not among them.
+    Those without a time come last, in the order given. The root is the earliest span without a parent, else the
+    earliest whose parent is not among them, else the earliest.
     """
     ids = {span.span_id for span in spans}
     by_start = sorted(spans, key=lambda span: (span.started_at_ns is None, span.started_at_ns or 0))
-    root = next((span for span in by_start if span.parent_span_id not in ids), None)
-    if root is None:
-        return by_start
-    return [root, *(span for span in by_start if span is not root)]
+    parentless = (span for span in by_start if span.parent_span_id is None)
+    orphaned = (span for span in by_start if span.parent_span_id not in ids or span.parent_span_id == span.span_id)
+    root = next(parentless, next(orphaned, next(iter(by_start), None)))
+    return [span for span in by_start if span is root] + [span for span in by_start if span is not root]
 
 
 def span_record(span: Span) -> JsonObject:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from assay.domain.json_value import JsonObject, JsonValue
 from assay.domain.trace import Span, Totals, Trace
-from assay.interfaces.spans import in_reading_order, microseconds_iso
+from assay.interfaces.spans import microseconds_iso
 
 NESTED_LEVELS = 8
 MS_PER_S = 1000
@@ -35,7 +35,7 @@ def trace_view(trace: Trace) -> JsonObject:
 
     A figure nobody recorded is left out of `metrics.unit`, so that it is never mistaken for 0.
     """
-    spans = in_reading_order(trace.spans)
+    spans = trace.spans
     flat: dict[str, JsonObject] = {}
     for span in spans:
         ag = _ag(span.attributes)

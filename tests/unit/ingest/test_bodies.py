@@ -1,0 +1,55 @@
+"""Bodies are inflated within limits."""
+
+import gzip
+
+import pytest
+
+from assay.errors import InvalidInputError, PayloadTooLargeError, UnsupportedMediaTypeError
+from assay.ingest.bodies import BodyLimits, plain_body
+
+SMALL = BodyLimits(wire_bytes=100, decompressed_bytes=1000)
+
+
+@pytest.mark.parametrize("encoding", [None, "", "identity", "Identity "])
+def test_a_plain_body_stays_as_it_is(encoding: str | None) -> None:
+    assert plain_body(b"abc", encoding, SMALL) == b"abc"
+
+
+def test_gzip_is_inflated_also_in_several_members() -> None:
+    assert plain_body(gzip.compress(b"ab") + gzip.compress(b"c"), "GZIP", SMALL) == b"abc"
+
+
+def test_a_body_of_exactly_the_limit_passes() -> None:
+    assert len(plain_body(gzip.compress(b" " * 1000), "gzip", SMALL)) == 1000
+
+
+@pytest.mark.parametrize(
+    ("body", "encoding"),
+    [
+        (b"x" * 101, None),
+        (gzip.compress(b" " * 1001), "gzip"),
+        (gzip.compress(b" " * 600) + gzip.compress(b" " * 600), "gzip"),
+    ],
+)
+def test_what_is_too_large_is_refused_with_the_limit(body: bytes, encoding: str | None) -> None:
+    with pytest.raises(PayloadTooLargeError, match="100"):
+        plain_body(body, encoding, SMALL)
+
+
+def test_an_uncompressed_body_is_held_to_the_inflated_limit_too() -> None:
+    with pytest.raises(PayloadTooLargeError):
+        plain_body(b"x" * 60, None, BodyLimits(wire_bytes=100, decompressed_bytes=50))
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"not gzip", gzip.compress(b"abc")[:-3], gzip.compress(b"abc") + b"rest", gzip.compress(b"abc")[:5]]
+)
+def test_damaged_gzip_is_refused(body: bytes) -> None:
+    with pytest.raises(InvalidInputError):
+        plain_body(body, "gzip", SMALL)
+
+
+@pytest.mark.parametrize("encoding", ["br", "deflate", "gzip, gzip"])
+def test_another_encoding_is_refused_with_those_allowed(encoding: str) -> None:
+    with pytest.raises(UnsupportedMediaTypeError, match="gzip and identity"):
+        plain_body(b"abc", encoding, SMALL)
