@@ -23,6 +23,9 @@ class PostgresServer:
         self._lock = folder / "assay-postgres.lock"
         with _locked(self._lock):
             self._server = get_server(folder / f"assay-postgres-{run}", cleanup_mode="delete")
+            # Nobody pulls the plug on a test's machine, and making and dropping a database waits for the disk.
+            self._run(sql.SQL("ALTER SYSTEM SET fsync = off"))
+            self._run(sql.SQL("SELECT pg_reload_conf()"))
 
     def url(self, database: str) -> str:
         """Return the URL of a database as a user of Assay writes it."""
@@ -43,7 +46,7 @@ class PostgresServer:
         with _locked(self._lock):
             self._server.cleanup()
 
-    def _run(self, statement: sql.Composed) -> None:
+    def _run(self, statement: sql.Composable) -> None:
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
             connection.execute(statement)
 

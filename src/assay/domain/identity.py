@@ -11,7 +11,7 @@ def derived_id(prefix: str, *parts: str | int) -> str:
     """
     digest = hashlib.sha256()
     for part in parts:
-        text = str(part).encode()
+        text = str(part).encode("utf-8", "surrogatepass")
         digest.update(b"%d:" % len(text))
         digest.update(text)
     return f"{prefix}_{digest.hexdigest()[:24]}"
