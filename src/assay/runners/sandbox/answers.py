@@ -2,7 +2,7 @@
 
 import os
 import signal
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import msgspec
 
@@ -27,9 +27,7 @@ _decode_value = msgspec.json.Decoder().decode
 _decode_report = msgspec.json.Decoder(_Report).decode
 
 
-def outcome_of(
-    status: int, value: bytes, logs: bytes, written: int, spent_s: float, limits: Limits
-) -> Outcome | None:
+def outcome_of(status: int, value: bytes, logs: bytes, written: int, spent_s: float, limits: Limits) -> Outcome | None:
     """Return the outcome a result frame tells; None when the harness cannot have written it."""
     text = shown_logs(logs, written) if written else ""
     duration_s = spent_s if 0.0 <= spent_s <= limits.wall_s else limits.wall_s
@@ -110,6 +108,8 @@ def _is_too_deep(raw: bytes) -> bool:
         value, depth = waiting.pop()
         if depth > _MAX_DEPTH:
             return True
-        inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-        waiting += [(each, depth + 1) for each in inner]
+        if isinstance(value, dict):
+            waiting += [(each, depth + 1) for each in cast("dict[str, Any]", value).values()]
+        elif isinstance(value, list):
+            waiting += [(each, depth + 1) for each in cast("list[Any]", value)]
     return False

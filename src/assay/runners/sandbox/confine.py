@@ -92,9 +92,7 @@ def _allow_reading(domain: int, path: str) -> None:
         return
     try:
         rule = _PathRule(_READ_FILE | _READ_DIRECTORY if os.path.isdir(path) else _READ_FILE, descriptor)
-        _checked(
-            _libc.syscall(_LANDLOCK_ADD, domain, 1, ctypes.byref(rule), ctypes.c_uint32(0)), "landlock_add_rule"
-        )
+        _checked(_libc.syscall(_LANDLOCK_ADD, domain, 1, ctypes.byref(rule), ctypes.c_uint32(0)), "landlock_add_rule")
     finally:
         os.close(descriptor)
 

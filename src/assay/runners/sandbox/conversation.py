@@ -165,7 +165,8 @@ class _Reader:
             self.begun, data = True, data[1:]
         buffer = self._buffer + data if self._buffer else data
         position, end = 0, len(buffer)
-        unpack, head_size, outcomes, limits = frames.RESULT.unpack_from, frames.RESULT.size, self.round.outcomes, self._limits
+        unpack, head_size = frames.RESULT.unpack_from, frames.RESULT.size
+        outcomes, limits = self.round.outcomes, self._limits
         largest, most_logs, expected = limits.result_bytes + 65536, limits.log_bytes, len(outcomes)
         while end - position >= head_size:
             batch_id, item, status, spent_s, written, size, log_size = unpack(buffer, position)

@@ -66,7 +66,7 @@ def _name_of(error: BaseException) -> str:
 def _message_of(error: BaseException) -> str:
     try:
         return _clean(str(error))
-    except BaseException as second:  # noqa: BLE001 - their __str__ may raise anything
+    except BaseException as second:
         return f"(its message could not be read: {_name_of(second)})"
 
 

@@ -2,22 +2,24 @@
 
 import ast
 import marshal
-from typing import Any
+from typing import Any, cast
 
 from assay.runners.sandbox.frames import FILE_NAME
 
 # Modules that give no way to the frames of a running function by the names allowed below.
-_HARMLESS_MODULES = frozenset(
-    "__future__ base64 bisect collections collections.abc copy dataclasses datetime decimal difflib enum fractions "
-    "functools hashlib heapq html itertools json math random re statistics string textwrap time typing unicodedata "
-    "urllib.parse uuid zlib".split()
-)
+_HARMLESS_MODULES = frozenset((
+    "__future__", "base64", "bisect", "collections", "collections.abc", "copy", "dataclasses", "datetime",
+    "decimal", "difflib", "enum", "fractions", "functools", "hashlib", "heapq", "html", "itertools", "json",
+    "math", "random", "re", "statistics", "string", "textwrap", "time", "typing", "unicodedata",
+    "urllib.parse", "uuid", "zlib",
+))  # fmt: skip
 # With any of these names or attributes a local variable could be seen without being named.
-_REVEALING = frozenset(
-    "locals vars eval exec dir globals compile getattr breakpoint help sys os gc inspect builtins types modules "
-    "traceback frame settrace setprofile attrgetter methodcaller Formatter format_map ag_frame cr_frame gi_frame "
-    "f_back f_locals tb_frame tb_next".split()
-)
+_REVEALING = frozenset((
+    "locals", "vars", "eval", "exec", "dir", "globals", "compile", "getattr", "breakpoint", "help", "sys",
+    "os", "gc", "inspect", "builtins", "types", "modules", "traceback", "frame", "settrace", "setprofile",
+    "attrgetter", "methodcaller", "Formatter", "format_map", "ag_frame", "cr_frame", "gi_frame", "f_back",
+    "f_locals", "tb_frame", "tb_next",
+))  # fmt: skip
 _HARMLESS_DUNDERS = frozenset(("__name__", "__init__", "__post_init__", "__future__", "__call__"))
 _NAMED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
@@ -78,7 +80,9 @@ def _bind_nested(statement: ast.stmt, names: dict[str, int | None]) -> None:
 
 
 def _as_list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [] if value is None else [value]
+    if isinstance(value, list):
+        return cast("list[Any]", value)
+    return [] if value is None else [value]
 
 
 def _parameters(arguments: ast.arguments) -> int:

@@ -1,4 +1,5 @@
 """What the author's code returned, as plain JSON values: converted where that loses nothing, refused otherwise."""
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
 
 import dataclasses
 import types
@@ -27,7 +28,7 @@ def plain(value: Any) -> Any:
         return value
     if kind is str:
         return _text(value, "")
-    if not (isinstance(value, (dict, list, tuple, str, int, float)) or _is_scalar_array(value) or _is_record(value)):
+    if not (isinstance(value, (dict, list, tuple, str, int, float)) or _is_scalar_array(value)):
         raise UnfitValueError(
             "unsupported-return-type",
             f"the code returned {_article(value)}; it may return a dict, a list, a string, a number, a bool or None",

@@ -13,8 +13,8 @@ from assay.domain.evaluator import ENTRY_POINTS, Revision
 from assay.domain.outcome import Call, Defect, Exceeded, Inspection, Limits, Outcome, Raised, Unavailable
 from assay.errors import AssayError, SandboxUnavailableError
 from assay.runners.sandbox.batches import Program, Request
+from assay.runners.sandbox.doctor import Minimum, highest_rung
 from assay.runners.sandbox.javascript import inspect_text
-from assay.runners.sandbox.ladder import Minimum, highest_rung
 from assay.runners.sandbox.launch import Rung
 from assay.runners.sandbox.pool import Pool
 from assay.runners.sandbox.zygote_process import ZygoteLostError
@@ -178,7 +178,8 @@ def _read_description(found: tuple[bytes, bytes] | None, source: bytes, digest: 
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             description = None
     if description is None:
-        at = _At(message="the source could not be compiled within the limits of time and memory", line=None, column=None)
+        message = "the source could not be compiled within the limits of time and memory"
+        at = _At(message=message, line=None, column=None)
         description = _Description(names={}, unread={}, defect=at)
     defect = description.defect and Defect(
         kind="syntax-error",

@@ -7,7 +7,7 @@ _X86_64: dict[str, int] = {
     "mprotect": 10, "munmap": 11, "brk": 12, "rt_sigaction": 13, "rt_sigprocmask": 14, "rt_sigreturn": 15,
     "pread64": 17, "readv": 19, "writev": 20, "access": 21, "select": 23, "sched_yield": 24, "mremap": 25,
     "madvise": 28, "dup": 32, "dup2": 33, "nanosleep": 35, "getitimer": 36, "setitimer": 38, "getpid": 39,
-    "sendto": 44, "recvfrom": 45, "socketpair": 53, "exit": 60, "uname": 63, "fcntl": 72, "getcwd": 79,
+    "sendto": 44, "recvfrom": 45, "ioctl": 16, "socketpair": 53, "exit": 60, "uname": 63, "fcntl": 72, "getcwd": 79,
     "readlink": 89, "gettimeofday": 96, "getrusage": 98, "sysinfo": 99, "times": 100, "getuid": 102, "getgid": 104,
     "geteuid": 107, "getegid": 108, "getppid": 110, "sigaltstack": 131, "gettid": 186, "time": 201, "futex": 202,
     "sched_getaffinity": 204, "getdents64": 217, "restart_syscall": 219, "clock_gettime": 228, "clock_getres": 229,
@@ -17,7 +17,7 @@ _X86_64: dict[str, int] = {
     "faccessat2": 439,
 }  # fmt: skip
 _ARM64: dict[str, int] = {
-    "getcwd": 17, "eventfd2": 19, "epoll_create1": 20, "epoll_ctl": 21, "epoll_pwait": 22, "dup": 23, "dup3": 24,
+    "getcwd": 17, "eventfd2": 19, "ioctl": 29, "epoll_create1": 20, "epoll_ctl": 21, "epoll_pwait": 22, "dup": 23, "dup3": 24,
     "fcntl": 25, "faccessat": 48, "openat": 56, "close": 57, "pipe2": 59, "getdents64": 61, "lseek": 62, "read": 63,
     "write": 64, "readv": 65, "writev": 66, "pread64": 67, "pselect6": 72, "ppoll": 73, "readlinkat": 78,
     "newfstatat": 79, "fstat": 80, "exit": 93, "exit_group": 94, "futex": 98, "nanosleep": 101, "getitimer": 102,
@@ -34,8 +34,9 @@ _TABLES: dict[str, tuple[int, dict[str, int]]] = {
     "aarch64": (0xC00000B7, _ARM64),
 }
 _OPENS = ("open", "openat")
-# F_SETOWN and F_SETSIG could send any signal to another process, so fcntl is for descriptors and their flags only.
-_FCNTL_ALLOWED = (0, 1, 2, 3, 4, 1030)
+# Calls of which only some commands (the second argument) are allowed. fcntl: for descriptors and their flags, since
+# F_SETOWN and F_SETSIG could send any signal to another process. ioctl: FIONBIO, which makes a socket non-blocking.
+_COMMANDS: dict[str, tuple[int, ...]] = {"fcntl": (0, 1, 2, 3, 4, 1030), "ioctl": (0x5421,)}
 _X32_BIT = 0x40000000
 
 _LOAD, _JUMP_EQUAL, _JUMP_AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
@@ -54,7 +55,7 @@ def program(machine: str, *, may_open: bool) -> bytes:
     Without `may_open` no file can be opened any more. Raises KeyError for an unknown machine.
     """
     arch, table = _TABLES[machine]
-    numbers = [number for name, number in table.items() if name != "fcntl" and (may_open or name not in _OPENS)]
+    numbers = [number for name, number in table.items() if name not in _COMMANDS and (may_open or name not in _OPENS)]
     code = [
         (_LOAD, 0, 0, _ARCH),
         (_JUMP_EQUAL, 1, 0, arch),
@@ -63,13 +64,12 @@ def program(machine: str, *, may_open: bool) -> bytes:
         (_JUMP_AT_LEAST, 0, 1, _X32_BIT),
         (_RETURN, 0, 0, _REFUSE),
     ]
-    fcntl = len(_FCNTL_ALLOWED) + 2
-    for index, number in enumerate(numbers):
-        code.append((_JUMP_EQUAL, len(numbers) - index + fcntl, 0, number))
-    code.append((_JUMP_EQUAL, 0, fcntl - 1, table["fcntl"]))
-    code.append((_LOAD, 0, 0, _SECOND_ARGUMENT))
-    for index, command in enumerate(_FCNTL_ALLOWED):
-        code.append((_JUMP_EQUAL, len(_FCNTL_ALLOWED) - index, 0, command))
+    for number in numbers:
+        code += [(_JUMP_EQUAL, 0, 1, number), (_RETURN, 0, 0, _ALLOW)]
+    for name, commands in _COMMANDS.items():
+        code += [(_JUMP_EQUAL, 0, 2 + 2 * len(commands), table[name]), (_LOAD, 0, 0, _SECOND_ARGUMENT)]
+        for command in commands:
+            code += [(_JUMP_EQUAL, 0, 1, command), (_RETURN, 0, 0, _ALLOW)]
+        code.append((_RETURN, 0, 0, _REFUSE))
     code.append((_RETURN, 0, 0, _REFUSE))
-    code.append((_RETURN, 0, 0, _ALLOW))
     return b"".join(struct.pack("<HBBI", *instruction) for instruction in code)

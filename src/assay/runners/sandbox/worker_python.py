@@ -196,7 +196,7 @@ class Batch:
             return _RAISED, _dumps(report)
         except MemoryError:
             return _MEMORY, b"null"
-        except BaseException as error:  # noqa: BLE001 - the author's code may raise anything
+        except BaseException as error:
             return _RAISED, _dumps(describe(error, self._source))
         if _length(result) > self._result_bytes:
             return _RESULT, b"%d" % _length(result)
@@ -268,5 +268,5 @@ _RETURNED, _RAISED, _MEMORY, _RESULT = (
 _Module: Callable[[str], types.ModuleType] = types.ModuleType
 _modules = sys.modules
 _loads, _dumps, _pack, _join = orjson.loads, orjson.dumps, frames.RESULT.pack, b"".join
-_exec, _hasattr, _length, _update, _clock = exec, hasattr, len, dict.update, time.perf_counter
+_exec, _hasattr, _length, _update, _clock = exec, hasattr, len, dict[str, Any].update, time.perf_counter
 _set_recursion_limit, _signal, _set_timer = sys.setrecursionlimit, signal.signal, signal.setitimer

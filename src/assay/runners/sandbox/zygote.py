@@ -111,7 +111,9 @@ def _inspect(channel: socket.socket) -> None:
     channel.sendall(frames.INSPECTED.pack(len(text), len(code)) + text + code)
 
 
-def main(control: int, readable: Sequence[str], hidden: Sequence[str], *, landlock: bool, preload: Sequence[str]) -> None:
+def main(
+    control: int, readable: Sequence[str], hidden: Sequence[str], *, landlock: bool, preload: Sequence[str]
+) -> None:
     """Confine this process as far as it can bear, and serve.
 
     `readable` is all that may still be read; `hidden` is taken out of the import path.

