@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from assay.runners.sandbox.runner import SandboxRunner
 
 from assay.domain.check import Check
 from assay.domain.evaluator import Evaluator, Interface, Revision
@@ -21,6 +20,7 @@ from assay.engine import Engine
 from assay.ingest.assembly import assemble
 from assay.ingest.otlp import BodyLimits, decode_traces
 from assay.ingest.plain import decode_plain
+from assay.runners.sandbox.runner import SandboxRunner
 from assay.testing import FixedClock, a_revision
 from support.cases import Case, built, cases_of, name_of
 
