@@ -1,0 +1,52 @@
+"""A batch waits for every check."""
+
+import asyncio
+
+import pytest
+
+from assay.batch.execute import ATTEMPTS, execute
+from assay.domain.outcome import Call, Limits, Outcome, Returned, Unavailable
+from assay.domain.subject import Testcase as Row
+from assay.engine import Engine
+from assay.errors import SandboxUnavailableError
+from assay.testing import FakeRunner, FixedClock, a_revision, returning
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def at_once(_: float) -> None: ...
+
+    monkeypatch.setattr(asyncio, "sleep", at_once)
+
+
+def engine_of(runner: FakeRunner) -> Engine:
+    return Engine({"python": runner}, FixedClock(), Limits())
+
+
+async def test_more_subjects_than_fit_one_batch_have_their_checks_in_order() -> None:
+    runner = FakeRunner(lambda _, call: Returned(value={"n": int(call.arguments[0])}))
+    checks = await execute(engine_of(runner), a_revision(), [Row(inputs=number) for number in range(600)])
+    assert [check.reading.metrics["n"] for check in checks] == list(range(600))
+
+
+async def test_what_could_not_be_run_is_tried_again() -> None:
+    attempts = 0
+
+    def answer(_: object, __: Call) -> Outcome:
+        nonlocal attempts
+        attempts += 1
+        return Unavailable(cause="lost") if attempts < ATTEMPTS else Returned(value=True)
+
+    (check,) = await execute(engine_of(FakeRunner(answer)), a_revision(), [Row()])
+    assert check.reading.metrics == {"success": True}
+
+
+async def test_what_can_never_be_run_is_our_fault_and_says_why() -> None:
+    runner = FakeRunner(lambda _, __: Unavailable(cause="no zygote"))
+    with pytest.raises(SandboxUnavailableError, match="1 checks could not be run: no zygote"):
+        await execute(engine_of(runner), a_revision(), [Row()])
+    assert len(runner.calls) == ATTEMPTS
+
+
+async def test_no_subjects_have_no_checks() -> None:
+    assert await execute(engine_of(returning(1)), a_revision(), []) == []
