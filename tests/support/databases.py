@@ -46,7 +46,7 @@ class PostgresServer:
         with _locked(self._lock):
             self._server.cleanup()
 
-    def _run(self, statement: sql.Composable) -> None:
+    def _run(self, statement: sql.SQL | sql.Composed) -> None:
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
             connection.execute(statement)
 
