@@ -22,7 +22,7 @@ from assay.ingest.otlp import BodyLimits, decode_traces
 from assay.ingest.plain import decode_plain
 from assay.runners.sandbox.runner import SandboxRunner
 from assay.testing import FixedClock, a_revision
-from support.cases import Case, built, cases_of, name_of
+from support.cases import Case, allowed, built, cases_of, name_of
 
 CLOCK = FixedClock()
 IMPATIENT = Limits(wall_s=2)
@@ -169,14 +169,6 @@ def plain_trace(document: Case) -> Trace:
 
 def assembled(spans: Sequence[Any]) -> Trace:
     return assemble("default", spans, revision=1, created_at_ns=CLOCK.now_ns(), agent_id=None, agent=None)
-
-
-def allowed(expected: Case) -> list[Case]:
-    """Return the outcomes of which one must be; where the case prefers one of several, that one."""
-    if expected["outcome"] != "one_of":
-        return [expected]
-    options = expected["options"]
-    return [options[expected["preferred_option"]]] if "preferred_option" in expected else options
 
 
 def assert_one_of(options: Sequence[Case], assertion: Callable[[Case], None]) -> None:

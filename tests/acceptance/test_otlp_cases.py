@@ -8,8 +8,8 @@ from assay.domain.trace import Span, Trace
 from assay.errors import InvalidInputError, PayloadTooLargeError
 from assay.ingest.assembly import assemble
 from assay.ingest.otlp import BodyLimits, Decoded, decode_traces
-from support.cases import Case, body_of, cases_of, name_of, read_file, requests_of
-from support.otlp_expectations import assert_spans, assert_trace
+from support.cases import Case, allowed, body_of, cases_of, name_of, requests_of, whole_of
+from support.otlp_expectations import assert_ingested, seen
 
 LIMITS = BodyLimits()
 STATUS_OF = {InvalidInputError: 400, PayloadTooLargeError: 413}
@@ -38,31 +38,14 @@ def assembled(answers: list[Decoded | int]) -> list[Trace]:
     ]
 
 
-def assert_ingested(expected: Case, answers: list[Decoded | int]) -> None:
-    traces = assembled(answers)
-    if "file" in expected:
-        whole = read_file(expected["file"])["traces"]
-        assert sorted(trace.trace_id for trace in traces) == sorted(trace["trace_id"] for trace in whole)
-        by_id = {trace.trace_id: trace for trace in traces}
-        for wanted in whole:
-            assert_trace(wanted, by_id[wanted["trace_id"]])
-    assert_spans(expected.get("spans", []), traces)
-    if "trace" in expected:
-        assert len(traces) == 1
-        assert_trace(expected["trace"], traces[0])
-    if "span_count" in expected:
-        assert sum(len(trace.spans) for trace in traces) == expected["span_count"]
-
-
 @pytest.mark.parametrize("case", CASES, ids=name_of)
 def test_what_is_read_of_a_request_is_as_the_case_expects(case: Case) -> None:
-    expected = case["expect"]
-    if expected["outcome"] == "one_of":
-        expected = expected["options"][expected["preferred_option"]]
+    (expected,) = allowed(case["expect"])
     answers = [decoded(request) for request in requests_of(case)]
     match expected["outcome"]:
         case "ingested" | "after-both":
-            assert_ingested(expected, answers)
+            traces = [seen(trace) for trace in assembled(answers)]
+            assert_ingested(expected, traces, whole_of(expected))
         case "rejected":
             assert answers[0] in expected["http_status"]
         case "each":

@@ -32,8 +32,17 @@ def built(value: Any) -> Any:
     return value
 
 
-def read_file(name: str) -> Any:
-    return json.loads((FOLDER / name).read_bytes())
+def allowed(expected: Case) -> list[Case]:
+    """Return the outcomes of which one must be; where the case prefers one of several, that one."""
+    if expected["outcome"] != "one_of":
+        return [expected]
+    options = expected["options"]
+    return [options[expected["preferred_option"]]] if "preferred_option" in expected else options
+
+
+def whole_of(expected: Case) -> list[Case]:
+    """Return the traces that the expected file of an outcome describes, if it has one."""
+    return json.loads((FOLDER / expected["file"]).read_bytes())["traces"] if "file" in expected else []
 
 
 def requests_of(case: Case) -> list[Case]:

@@ -4,52 +4,20 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from assay.domain.trace import Span, Trace
+from assay.domain.trace import Trace
 from assay.interfaces import evaluate
 from assay.interfaces.spans import span_record
 
 Expected = dict[str, Any]
+Seen = dict[str, Any]
+IDENTIFYING = ("span_id", "trace_id", "name")
 SUFFIXES = ("_any_of", "_contains", "_excludes", "_mentions", "_preferred", "_must_not_be", "_text_order")
 NOTES = ("note", "kept")
 MAY_BE_JSON_TEXT = ("input", "output")
 
 
-def assert_spans(expected: Sequence[Expected], traces: Sequence[Trace]) -> None:
-    """Find each expected span by the ids or the name it has; with neither, there is but one."""
-    spans = [span for trace in traces for span in trace.spans]
-    for wanted in expected:
-        found = [
-            span
-            for span in spans
-            if wanted.get("span_id", span.span_id) == span.span_id
-            and wanted.get("trace_id", span.trace_id) == span.trace_id
-            and wanted.get("name", span.name) == span.name
-        ]
-        assert len(found) == 1, f"{len(found)} spans match {wanted}"
-        _assert_fields(wanted, _span_fields(found[0]))
-
-
-def assert_trace(expected: Expected, trace: Trace) -> None:
-    expected = dict(expected)
-    assert_spans(expected.pop("spans", []), [trace])
-    view = expected.pop("evaluate_view", None)
-    if view is not None:
-        _assert_view(view, trace)
-    _assert_fields(expected, _trace_fields(trace))
-
-
-def _span_fields(span: Span) -> Expected:
-    return {
-        **span_record(span),
-        "trace_id": span.trace_id,
-        "cache_read_tokens": span.cache_read_tokens,
-        "requested_tool_calls": (span.metadata or {}).get("requested_tool_calls"),
-        "attributes": span.attributes,
-    }
-
-
-def _trace_fields(trace: Trace) -> Expected:
-    order = [span.span_id for span in trace.spans]
+def seen(trace: Trace) -> Seen:
+    """Return what the cases speak of, from a trace as it was assembled."""
     return {
         "trace_id": trace.trace_id,
         "root_span_id": trace.root.span_id,
@@ -61,10 +29,66 @@ def _trace_fields(trace: Trace) -> Expected:
         "error": trace.error,
         "total_tokens": {"input": trace.totals.input_tokens, "output": trace.totals.output_tokens},
         "trace_tool_calls": [call["name"] for call in trace.tool_calls if isinstance(call, dict)],
-        "span_order": order,
-        "span_order_starts_with": order[0],
-        "span_count": len(order),
+        "spans": [
+            {**span_record(span), "cache_read_tokens": span.cache_read_tokens, "attributes": span.attributes}
+            for span in trace.spans
+        ],
+        "evaluate_view": trace,
     }
+
+
+def seen_over_http(answer: Any) -> Seen:
+    """Return what the cases speak of, from the answer that shows a stored trace."""
+    trace, spans = answer["trace"], answer["spans"]
+    return {
+        "trace_id": trace["id"],
+        "root_span_id": trace["spanId"],
+        "name": trace["name"],
+        "session_id": trace["sessionId"],
+        "input": trace["input"],
+        "output": trace["output"],
+        "status": spans[0]["status"],
+        "error": trace["error"],
+        "total_tokens": {"input": trace["inputTokens"], "output": trace["outputTokens"]},
+        "trace_tool_calls": [call["name"] for call in trace["toolCalls"]],
+        "spans": spans,
+    }
+
+
+def assert_spans(expected: Sequence[Expected], traces: Sequence[Seen]) -> None:
+    """Find each expected span by the ids or the name it has; with neither, there is but one."""
+    spans: list[Seen] = [{**span, "trace_id": trace["trace_id"]} for trace in traces for span in trace["spans"]]
+    for wanted in expected:
+        found = [span for span in spans if all(span[key] == wanted.get(key, span[key]) for key in IDENTIFYING)]
+        assert len(found) == 1, f"{len(found)} spans match {wanted}"
+        metadata: Seen = found[0]["metadata"] or {}
+        _assert_fields(wanted, {**found[0], "requested_tool_calls": metadata.get("requested_tool_calls")})
+
+
+def assert_trace(expected: Expected, trace: Seen) -> None:
+    expected = dict(expected)
+    assert_spans(expected.pop("spans", []), [trace])
+    view = expected.pop("evaluate_view", None)
+    if view is not None and "evaluate_view" in trace:
+        _assert_view(view, trace["evaluate_view"])
+    order = [span["span_id"] for span in trace["spans"]]
+    counts = {"span_order": order, "span_order_starts_with": order[0], "span_count": len(order)}
+    _assert_fields(expected, {**trace, **counts})
+
+
+def assert_ingested(expected: Expected, traces: Sequence[Seen], whole: Sequence[Expected] = ()) -> None:
+    """Hold the traces against an `ingested` outcome; `whole` are those of its expected file."""
+    if whole:
+        assert sorted(trace["trace_id"] for trace in traces) == sorted(trace["trace_id"] for trace in whole)
+    by_id = {trace["trace_id"]: trace for trace in traces}
+    for wanted in whole:
+        assert_trace(wanted, by_id[wanted["trace_id"]])
+    assert_spans(expected.get("spans", []), traces)
+    if "trace" in expected:
+        assert len(traces) == 1
+        assert_trace(expected["trace"], traces[0])
+    if "span_count" in expected:
+        assert sum(len(trace["spans"]) for trace in traces) == expected["span_count"]
 
 
 def _assert_fields(expected: Expected, found: Expected) -> None:

@@ -87,6 +87,8 @@ def whole_trace(trace: Trace, checks: list[EventAnswer]) -> WholeTrace:
             "ended_at": microseconds_iso(span.ended_at_ns),
             "status": span.status,
             "total_tokens": span.total_tokens,
+            "cache_read_tokens": span.cache_read_tokens,
+            "cache_write_tokens": span.cache_write_tokens,
             "cost": span.cost,
             "attributes": span.attributes,
         }
