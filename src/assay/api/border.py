@@ -5,6 +5,7 @@ import time
 import uuid
 
 import structlog
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from assay.api.problem import log_unexpected, problem_of, problem_response
@@ -49,6 +50,8 @@ class RequestBorder:
         with structlog.contextvars.bound_contextvars(request_id=request_id):
             try:
                 await self._app(scope, receive, send_marked)
+            except ClientDisconnect:
+                log.debug("client-left")
             except Exception as error:
                 log_unexpected(error)
                 if status:

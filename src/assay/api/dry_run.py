@@ -6,11 +6,11 @@ import math
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import structlog
 
-from assay.api.edits import blank, laid_over, vetted
+from assay.api.edits import laid_over, new_evaluator, vetted
 from assay.api.schemas.checks import check_answer
 from assay.api.schemas.dry_run import DryRun, DryRunAnswer, DryRunResponse, Sample
 from assay.api.services import Services
@@ -26,14 +26,17 @@ from assay.errors import InvalidInputError, OverloadedError, SandboxUnavailableE
 from assay.ingest.assembly import assemble
 from assay.ingest.bodies import BodyLimits
 from assay.ingest.plain import decode_plain
+from assay.ingest.received import MAX_DEPTH
 from assay.interfaces.trace_view import trace_view
 
 WAITING_PER_TURN = 4
 RETRY_AFTER_S = 2
 NS_PER_MS = 1_000_000
+LARGEST_INTEGER = 2**63 - 1
 QUESTION = "Where is my parcel 1042?"
 REPLY = "It left the depot this morning and arrives tomorrow."
 SOURCE_FIELD = "script"
+UNNAMED = "dry run"
 
 log = structlog.stdlib.get_logger("assay.api")
 
@@ -65,7 +68,7 @@ class Turns:
 async def dry_run(services: Services, turns: Turns, project_id: str, asked: DryRun) -> DryRunAnswer:
     """Evaluate once and return what came of it; nothing is stored, and no signal raised."""
     now_ns = services.clock.now_ns()
-    draft = laid_over(await _origin(services, project_id, asked, now_ns), asked).revision
+    draft = (await _evaluator(services, project_id, asked, now_ns)).revision
     # No evaluator is behind it, so that an endpoint is told no ids, and no two dry runs share a sandbox.
     draft = replace(draft, id=new_id("dry", now_ns), evaluator_id="")
     if draft.language is not None and not services.engine.runs(draft.language):
@@ -88,16 +91,15 @@ async def dry_run(services: Services, turns: Turns, project_id: str, asked: DryR
     return _answer(result)
 
 
-async def _origin(services: Services, project_id: str, asked: DryRun, now_ns: int) -> Evaluator:
-    """Return the stored evaluator that is meant, or a blank one."""
+async def _evaluator(services: Services, project_id: str, asked: DryRun, now_ns: int) -> Evaluator:
+    """Return what to try: the fields by themselves, or laid over the stored evaluator that is meant."""
     named = {name for name in (asked.evaluator_id, asked.id, asked.also_id) if name is not None}
     if len(named) > 1:
         raise InvalidInputError("evaluatorId, id and _id name different evaluators; give one.", field="evaluatorId")
     if not named:
-        evaluator = blank(project_id, asked.kind, now_ns)
-        return replace(evaluator, name="dry run")
+        return new_evaluator(project_id, asked, now_ns, name=asked.name or UNNAMED)
     async with services.store.snapshot() as snapshot:
-        return await load_evaluator(snapshot, project_id, named.pop())
+        return laid_over(await load_evaluator(snapshot, project_id, named.pop()), asked)
 
 
 async def _subject(services: Services, project_id: str, asked: DryRun, revision: Revision, now_ns: int) -> Subject:
@@ -112,7 +114,7 @@ async def _subject(services: Services, project_id: str, asked: DryRun, revision:
 
 
 def _testcase(sample: Sample, revision: Revision, project_id: str, now_ns: int) -> Testcase:
-    _demand_finite(sample.model_dump(exclude_unset=True))
+    _demand_portable(sample.model_dump(exclude_unset=True))
     given = sample.model_fields_set
     for word, synonym in (("inputs", "input"), ("outputs", "output")):
         if word in given and synonym in given and getattr(sample, word) != getattr(sample, synonym):
@@ -144,17 +146,21 @@ def _spans(sample: Sample, now_ns: int) -> list[Span]:
         raise InvalidInputError(f"sample.{error}", field=f"sample.{error.field or 'spans'}") from error
 
 
-def _demand_finite(value: Any) -> None:
-    """Refuse NaN and infinities, which JSON does not have and which would arrive at the code as null."""
-    waiting = [value]
+def _demand_portable(value: Any) -> None:
+    """Refuse what JSON does not have, or many readers of it cannot hold, and what would arrive as something else."""
+    waiting = [(value, 0)]
     while waiting:
-        inner = waiting.pop()
+        inner, depth = waiting.pop()
         if isinstance(inner, float) and not math.isfinite(inner):
             raise InvalidInputError(f"The sample holds {inner}, which is no number of JSON.", field="sample")
+        if isinstance(inner, int) and abs(inner) > LARGEST_INTEGER:
+            raise InvalidInputError("The sample holds a number of more than 64 bits; send it as text.", field="sample")
+        if depth > MAX_DEPTH:
+            raise InvalidInputError(f"The sample is nested deeper than {MAX_DEPTH} levels.", field="sample")
         if isinstance(inner, dict):
-            waiting.extend(inner.values())  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
+            waiting.extend((item, depth + 1) for item in cast("dict[str, Any]", inner).values())
         elif isinstance(inner, list):
-            waiting.extend(inner)  # pyright: ignore[reportUnknownArgumentType]
+            waiting.extend((item, depth + 1) for item in cast("list[Any]", inner))
 
 
 def sample_trace(project_id: str, interface: Interface | None, now_ns: int) -> Trace:

@@ -29,8 +29,17 @@ DEFINES = {
 }
 
 
-def blank(project_id: str, kind: EvaluatorKind, now_ns: int) -> Evaluator:
-    """Return a new evaluator with nothing in it but defaults."""
+def new_evaluator(project_id: str, fields: EvaluatorFields, now_ns: int, *, name: str) -> Evaluator:
+    """Return a new evaluator of these fields; raise InvalidInputError where they make no sense together."""
+    given = fields.model_dump(exclude_unset=True)
+    if given.get("alert_below", fields.threshold) != given.get("threshold", fields.alert_below):
+        raise _contradiction("alertBelow", "threshold")
+    if given.get("raise_when", not fields.invert_match) == given.get("invert_match", not fields.raise_when):
+        raise _contradiction("raiseWhen", "invertMatch")
+    return laid_over(_blank(project_id, fields.kind, now_ns, name), fields)
+
+
+def _blank(project_id: str, kind: EvaluatorKind, now_ns: int, name: str) -> Evaluator:
     evaluator_id = new_id("evl", now_ns)
     revision = Revision(
         id=new_id("rev", now_ns),
@@ -38,13 +47,13 @@ def blank(project_id: str, kind: EvaluatorKind, now_ns: int) -> Evaluator:
         project_id=project_id,
         number=1,
         created_at_ns=now_ns,
-        evaluator_name="",
+        evaluator_name=name,
         kind=kind,
     )
     return Evaluator(
         id=evaluator_id,
         project_id=project_id,
-        name="",
+        name=name,
         created_at_ns=now_ns,
         updated_at_ns=now_ns,
         revision=revision,
@@ -172,5 +181,9 @@ def _spoken_once(given: Mapping[str, Any], word: str, synonym: str, stored: obje
         values = [value for value in values if value != stored]
     if len(values) > 1:
         first, second = (SPELLINGS.get(name, name) for name in (word, synonym))
-        raise InvalidInputError(f"{first} and {second} contradict each other; give one of them.", field=first)
+        raise _contradiction(first, second)
     return values[0] if values else stored
+
+
+def _contradiction(first: str, second: str) -> InvalidInputError:
+    return InvalidInputError(f"{first} and {second} contradict each other; give one of them.", field=first)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from fastapi import APIRouter, Request, Response
 
 from assay.api.auth import MEMBERS
-from assay.api.edits import blank, code, laid_over, numbered, vetted
+from assay.api.edits import code, laid_over, new_evaluator, numbered, vetted
 from assay.api.guarded import guarded
 from assay.api.routers.wiring import Id, Project, Wired
 from assay.api.schemas.evaluators import (
@@ -42,7 +42,7 @@ async def create_evaluator(
 ) -> EvaluatorAnswer:
     """Make an evaluator. Its code is looked at before it is saved: syntax, the function, and its interface."""
     now_ns = services.clock.now_ns()
-    evaluator = laid_over(blank(project_id, fields.kind, now_ns), fields)
+    evaluator = new_evaluator(project_id, fields, now_ns, name=fields.name)
     evaluator = await _vetted(services, evaluator, None)
     async with services.store.transaction() as transaction:
         await _demand_known_agents(transaction, evaluator)

@@ -3,6 +3,7 @@
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
+from starlette.requests import ClientDisconnect
 
 from assay.api.auth import SENDERS, authorised
 from assay.api.decoding import off_the_loop
@@ -35,6 +36,8 @@ async def export_traces(request: Request) -> Response:
     content_type = request.headers.get("content-type")
     try:
         return await _store(BoundedRequest(request.scope, request.receive), content_type)
+    except ClientDisconnect:
+        raise
     except AssayError as error:
         return _refusal(content_type, error)
     except Exception as error:

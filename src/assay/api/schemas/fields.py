@@ -29,10 +29,30 @@ def _storable(text: str) -> str:
 
 Share = Annotated[float, BeforeValidator(_share), Field(ge=0, le=1)]
 Text = Annotated[str, AfterValidator(_storable)]
-Name = Annotated[Text, Field(min_length=1, max_length=200)]
-Identifier = Annotated[Text, Field(min_length=1, max_length=200)]
+Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_storable)]
+Identifier = Name
 Limit = Annotated[int, Field(ge=1, le=200, description="How many at most, 1 to 200.")]
-Cursor = Annotated[Text | None, Field(max_length=1000, description="`nextCursor` of the page before.")]
+Cursor = Annotated[str | None, Field(max_length=1000, description="`nextCursor` of the page before.")]
+
+
+def _known_only(model: type[BaseModel], data: object, also: frozenset[str]) -> dict[str, Any] | None:
+    """Return the fields of an object, all of which the model knows; None for what is no object."""
+    if not isinstance(data, dict):
+        return None
+    given = cast("dict[str, Any]", data)
+    known = [field.alias or name for name, field in model.model_fields.items()]
+    unknown = [name for name in given if name not in known and name not in also]
+    if unknown:
+        raise PydanticCustomError(
+            "unknown-field",
+            "unknown field {unknown}; allowed are {known}",
+            {
+                "field": str(unknown[0])[:60],
+                "unknown": ", ".join(shown(name) for name in unknown[:5]),
+                "known": ", ".join(known),
+            },
+        )
+    return given
 
 
 class Request(BaseModel):
@@ -43,30 +63,23 @@ class Request(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _demand_known_fields(cls, data: object) -> object:
-        """Name what is allowed; drop what we print ourselves and nobody can set."""
-        if not isinstance(data, dict):
-            return data
-        given = cast("dict[str, Any]", data)
-        known = [field.alias or name for name, field in cls.model_fields.items()]
-        unknown = [name for name in given if name not in known and name not in cls.read_only]
-        if unknown:
-            raise PydanticCustomError(
-                "unknown-field",
-                "unknown field {unknown}; allowed are {known}",
-                {
-                    "field": str(unknown[0])[:60],
-                    "unknown": ", ".join(shown(name) for name in unknown[:5]),
-                    "known": ", ".join(known),
-                },
-            )
-        return {name: value for name, value in given.items() if name in known}
+    def _demand_known(cls, data: object) -> object:
+        """Refuse fields nobody knows; drop what we print ourselves and nobody can set."""
+        given = _known_only(cls, data, also=cls.read_only)
+        return {name: value for name, value in given.items() if name not in cls.read_only} if given else data
 
 
 class Query(BaseModel):
     """Query parameters; one we do not know is refused, since it would otherwise silently filter nothing."""
 
     model_config = ConfigDict(extra="forbid", alias_generator=to_camel)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _demand_known(cls, data: object) -> object:
+        """Refuse parameters nobody knows."""
+        _known_only(cls, data, also=frozenset())
+        return data
 
 
 class Answer(BaseModel):

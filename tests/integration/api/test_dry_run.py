@@ -1,0 +1,150 @@
+"""Dry runs: over the sample, a stored trace, or the caller's own data; nothing stays."""
+
+import asyncio
+from typing import Any
+
+from support.api import EVALUATORS, SCRIPT, Api
+
+PATH = f"{EVALUATORS}/dry-run"
+SPANS = """
+async def handler(input, output, expected, metadata, trace):
+    spans = await trace.get_spans()
+    return {"score": 0.4, "name": input, "metadata": {"types": [span["type"] for span in spans]}, "reason": output}
+"""
+ARGUMENTS = """
+def evaluate(inputs, outputs, trace):
+    print("looking")
+    return {"score": 1, "n": len(trace["spans"]) if trace else 0, "inputs": inputs, "outputs": outputs}
+"""
+
+
+def code(script: str, **fields: Any) -> dict[str, Any]:
+    return {"kind": "code", "language": "python", "script": script, **fields}
+
+
+async def test_the_default_sample_is_a_root_and_a_model_call(api: Api) -> None:
+    answer = await api.call("POST", PATH, json=code(SPANS))
+    assert answer["ok"] is True
+    assert answer["response"] == {"matches": True, "score": 0.4, "reason": answer["check"]["reason"]}
+    assert answer["check"]["metadata"] == {"types": ["span", "llm"]}
+    assert answer["check"]["status"] == "scored"
+    assert answer["check"]["runner"] == "in-process"
+    assert "error" not in answer
+    answer = await api.call("POST", PATH, json=code(ARGUMENTS))
+    assert answer["check"]["metrics"]["n"] == 2
+    assert isinstance(answer["check"]["metrics"]["inputs.correct_answer"], str)
+    assert answer["logs"] == answer["check"]["logs"] == "looking\n"
+
+
+async def test_older_interfaces_find_a_ground_truth_in_the_sample(api: Api) -> None:
+    script = "def evaluate(app_params, inputs, output, correct_answer):\n    return output == correct_answer\n"
+    answer = await api.call("POST", PATH, json=code(script))
+    assert answer["check"]["metrics"] == {"score": 1.0, "success": True}
+
+
+async def test_the_callers_own_sample_is_used_as_it_is(api: Api) -> None:
+    sample: dict[str, Any] = {"inputs": {"q": [1]}, "outputs": {"a": None}, "trace": {"spans": {"x": {}}}}
+    metrics = (await api.call("POST", PATH, json=code(ARGUMENTS, sample=sample)))["check"]["metrics"]
+    assert metrics == {"score": 1, "n": 1, "inputs.q": [1], "outputs.a": None}
+    tool: dict[str, Any] = {"span_id": "b", "parent_span_id": "a", "tool_calls": [{}]}
+    spans: list[dict[str, Any]] = [{"span_id": "a", "model": "m"}, tool]
+    sample = {"input": "in", "output": "out", "expected": "e", "metadata": {"k": 1}, "spans": spans}
+    check = (await api.call("POST", PATH, json=code(SPANS, sample=sample)))["check"]
+    assert (check["name"], check["reason"], check["metadata"]) == ("in", "out", {"types": ["llm", "tool"]})
+    metrics = (await api.call("POST", PATH, json=code(ARGUMENTS, sample=sample)))["check"]["metrics"]
+    assert (metrics["n"], metrics["inputs"]) == (2, "in")
+
+
+async def test_a_stored_trace_can_be_tried(api: Api) -> None:
+    trace_id = await api.send("0.25")
+    answer = await api.call("POST", PATH, json=code(SCRIPT, traceId=trace_id, alertBelow=0.2))
+    assert answer["response"] == {"matches": False, "score": 0.25, "reason": None}
+    problem = await api.call("POST", PATH, 404, json=code(SCRIPT, traceId="none"))
+    assert problem["code"] == "not-found"
+
+
+async def test_a_stored_evaluator_can_be_tried_with_changes(api: Api) -> None:
+    made = await api.create()
+    for word in ("id", "_id", "evaluatorId"):
+        answer = await api.call("POST", PATH, json={word: made["id"], "sample": {"output": "0.6"}})
+        assert answer["response"]["matches"] is False
+    answer = await api.call("POST", PATH, json={"id": made["id"], "alertBelow": 0.7, "sample": {"output": "0.6"}})
+    assert answer["response"]["matches"] is True
+    assert (await api.call("GET", f"{EVALUATORS}/{made['id']}"))["alertBelow"] == 0.5
+    await api.call("POST", PATH, 404, json={"id": "evl_none"})
+
+
+async def test_an_endpoint_is_told_no_ids(api: Api) -> None:
+    trace_id = await api.send("x")
+    made = await api.create(name="saved", kind="external", language=None, script=None, url="https://a.example/?t=1")
+    for body in ({"url": "https://a.example"}, {"id": made["id"]}, {"id": made["id"], "traceId": trace_id}):
+        answer = await api.call("POST", PATH, json=body)
+        assert answer["response"] == {"matches": True, "score": None, "reason": "found"}
+    for received in api.endpoint.received:
+        assert [received[name] for name in ("evaluatorId", "agentId", "traceId")] == [None, None, None]
+    assert [received["evaluatorName"] for received in api.endpoint.received] == ["dry run", "saved", "saved"]
+    assert [len(received["spans"]) for received in api.endpoint.received] == [2, 2, 1]
+
+
+async def test_a_failing_script_is_an_answer_with_the_authors_line(api: Api) -> None:
+    script = "def handler(*_):\n    print('so far')\n    raise KeyError('abc')\n"
+    answer = await api.call("POST", PATH, json=code(script))
+    assert answer["ok"] is False
+    assert "KeyError" in answer["error"]
+    assert answer["check"]["status"] == "errored"
+    assert answer["check"]["error"]["line"] == 3
+    assert answer["logs"] == "so far\n"
+    assert "response" not in answer
+
+
+async def test_a_source_that_could_not_be_saved_is_an_answer_too(api: Api) -> None:
+    answer = await api.call("POST", PATH, json=code("def handler(:\n"))
+    assert (answer["ok"], answer["check"]["error"]["kind"]) == (False, "invalid-source")
+    assert answer["check"]["error"]["line"] == 1
+
+
+async def test_skipping_is_ok_and_says_so(api: Api) -> None:
+    answer = await api.call("POST", PATH, json=code(SCRIPT, sample={"output": "skip"}))
+    assert (answer["ok"], answer["check"]["status"]) == (True, "skipped")
+    assert answer["response"] == {"matches": False, "score": None, "reason": None}
+
+
+async def test_nothing_of_a_dry_run_stays(api: Api) -> None:
+    await api.call("POST", PATH, json=code(SCRIPT, sample={"output": "0"}))
+    for path, name in ((EVALUATORS, "evaluators"), ("/api/v1/traces", "traces"), ("/api/v1/signals", "signals")):
+        assert (await api.call("GET", path))[name] == []
+    assert await api.queue.depth() == 0
+
+
+async def test_a_question_that_makes_no_sense_is_refused(api: Api) -> None:
+    for body, field in (
+        (code(SCRIPT, sample={}, traceId="x"), "traceId"),
+        (code(SCRIPT, sample={"input": 1, "inputs": 2}), "sample.inputs"),
+        (code(SCRIPT, sample={"question": 1}), "sample.question"),
+        (code(SCRIPT, sample={"spans": [{"colour": 1}]}), "sample.spans[0].colour"),
+        (code(SCRIPT, sample={"input": 10**30}), "sample"),
+        (code(SCRIPT, language="javascript"), "language"),
+        ({"kind": "code", "language": "python"}, "script"),
+        ({}, "url"),
+    ):
+        problem = await api.call("POST", PATH, 400, json=body)
+        assert problem["field"] == field, problem
+    for number in ("NaN", "[1e999]"):
+        text = '{"url": "https://a.example", "sample": {"input": ' + number + "}}"
+        problem = await api.call("POST", PATH, 400, content=text, headers={"content-type": "application/json"})
+        assert problem["field"] == "sample"
+    deep = '{"url": "https://a.example", "sample": {"input": ' + "[" * 100_000 + "]" * 100_000 + "}}"
+    await api.call("POST", PATH, 413, content=deep, headers={"content-type": "application/json"})
+    for depth in (100, 500, 900, 5000):
+        deep = '{"url": "https://a.example", "sample": {"input": ' + "[" * depth + "]" * depth + "}}"
+        await api.call("POST", PATH, 400, content=deep, headers={"content-type": "application/json"})
+
+
+async def test_so_many_dry_runs_at_once_and_no_more(api: Api) -> None:
+    slow = "import asyncio\nasync def handler(*_):\n    await asyncio.sleep(0.2)\n    return 1\n"
+    answers = await asyncio.gather(*(api.http.post(PATH, json=code(slow)) for _ in range(24)))
+    by_status = [answer.status_code for answer in answers]
+    assert by_status.count(200) == 20
+    refused = next(answer for answer in answers if answer.status_code == 429)
+    assert refused.json()["code"] == "overloaded"
+    assert int(refused.headers["retry-after"]) > 0

@@ -1,0 +1,203 @@
+"""Evaluators over HTTP: what can be saved, what changes, and what makes a revision."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from support.api import EVALUATORS, SCRIPT, Api, running_api
+
+HOOK = {"kind": "external", "language": None, "script": None, "url": "https://a.example"}
+PREFIXES = (EVALUATORS, "/api/v1/custom-evaluators", "/api/v1/agent-monitoring/custom-evaluators")
+
+
+async def test_an_evaluator_lives_from_post_to_delete_on_either_database(database_url: str) -> None:
+    async with running_api(database_url) as api:
+        made = await api.create(name="n", alertBelow=0.25, sampleRate=0.25)
+        path = f"{EVALUATORS}/{made['id']}"
+        assert made["interface"] == "handler"
+        assert made["id"] == made["_id"]
+        changed = await api.call("PUT", path, json={"enabled": False})
+        assert changed == {**made, "enabled": False, "updatedAt": changed["updatedAt"]}
+        assert (await api.call("GET", EVALUATORS))["evaluators"] == [changed]
+        await api.call("DELETE", path, 204)
+        for method in ("GET", "PUT", "PATCH", "DELETE"):
+            problem = await api.call(method, path, 404, **({"json": {}} if method in ("PUT", "PATCH") else {}))
+            assert problem["code"] == "not-found"
+        for under in ("events", "revisions"):
+            await api.call("GET", f"{path}/{under}", 404)
+        await api.call("GET", f"{EVALUATORS}/%00", 404)
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+async def test_evaluators_are_found_under_each_prefix(api: Api, prefix: str) -> None:
+    made = await api.create()
+    assert await api.call("GET", f"{prefix}/{made['id']}") == made
+    answer = await api.http.post(prefix, json={"name": "x", "url": "https://example.org/check"})
+    assert answer.headers["location"] == f"{prefix}/{answer.json()['id']}"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"kind": "external", "language": None, "script": None, "url": "https://example.org/hook?token=secret"},
+    ],
+)
+async def test_what_get_returns_put_accepts_and_changes_nothing(api: Api, fields: dict[str, Any]) -> None:
+    made = await api.create(**fields)
+    path = f"{EVALUATORS}/{made['id']}"
+    again = await api.call("PUT", path, json=await api.call("GET", path))
+    assert again == {**made, "updatedAt": again["updatedAt"]}
+    async with api.store.snapshot() as snapshot:
+        stored = await snapshot.evaluator("default", made["id"])
+    assert stored is not None
+    assert stored.revision.url == fields.get("url")
+
+
+async def test_the_query_of_a_url_is_masked_wherever_it_is_shown(api: Api) -> None:
+    made = await api.create(kind="external", language=None, script=None, url="https://example.org/hook?token=secret")
+    path = f"{EVALUATORS}/{made['id']}"
+    assert made["url"] == "https://example.org/hook?…"
+    for answer in (await api.http.get(path), await api.http.get(EVALUATORS), await api.http.get(f"{path}/revisions")):
+        assert "secret" not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("change", "makes_one"),
+    [
+        ({"script": SCRIPT + "\n"}, True),
+        ({"alertBelow": 0.7}, True),
+        ({"threshold": 0}, True),
+        ({"interface": "evaluate", "script": "def evaluate(inputs, outputs, trace):\n    return True\n"}, True),
+        ({"script": SCRIPT}, False),
+        ({"alertBelow": 0.5}, False),
+        ({"name": "another"}, False),
+        ({"sampleRate": 0}, False),
+        ({"enabled": False, "severity": "critical"}, False),
+    ],
+)
+async def test_only_a_change_of_content_makes_a_revision(api: Api, change: dict[str, Any], makes_one: bool) -> None:
+    made = await api.create()
+    changed = await api.call("PATCH", f"{EVALUATORS}/{made['id']}", json=change)
+    assert changed["revision"] == (2 if makes_one else 1)
+    assert {name: changed[name] for name in change} == change
+    revisions = (await api.call("GET", f"{EVALUATORS}/{made['id']}/revisions"))["revisions"]
+    assert [revision["revision"] for revision in revisions] == ([2, 1] if makes_one else [1])
+    assert revisions[-1]["script"] == SCRIPT
+
+
+async def test_a_change_of_url_or_of_what_raises_makes_a_revision(api: Api) -> None:
+    made = await api.create(kind="external", language=None, script=None, url="https://example.org/a?token=1")
+    path = f"{EVALUATORS}/{made['id']}"
+    assert (await api.call("PUT", path, json={"url": "https://example.org/a?token=2"}))["revision"] == 2
+    inverted = await api.call("PUT", path, json={"invertMatch": True})
+    assert (inverted["revision"], inverted["raiseWhen"]) == (3, False)
+
+
+@pytest.mark.parametrize(
+    ("fields", "status"),
+    [
+        ({"alertBelow": 0.2, "threshold": 0.2}, 201),
+        ({"alertBelow": 0.2, "threshold": 0.3}, 400),
+        ({"alertBelow": 0.5, "threshold": 0.6}, 400),
+        ({**HOOK, "raiseWhen": False, "invertMatch": True}, 201),
+        ({**HOOK, "raiseWhen": False, "invertMatch": False}, 400),
+        ({**HOOK, "raiseWhen": True, "invertMatch": True}, 400),
+        ({**HOOK, "invertMatch": True}, 201),
+    ],
+)
+async def test_synonyms_may_agree_and_not_contradict(api: Api, fields: dict[str, Any], status: int) -> None:
+    body = {"name": "x", "kind": "code", "language": "python", "script": SCRIPT, **fields}
+    await api.call("POST", EVALUATORS, status, json=body)
+
+
+async def test_changing_one_synonym_of_what_get_returned_is_enough(api: Api) -> None:
+    made = await api.create(alertBelow=0.3)
+    changed = await api.call("PUT", f"{EVALUATORS}/{made['id']}", json={**made, "alertBelow": 0.8})
+    assert (changed["alertBelow"], changed["threshold"]) == (0.8, 0.8)
+
+
+CODE = {"name": "x", "kind": "code", "language": "python", "script": SCRIPT}
+EXTERNAL = {"name": "x", "url": "https://example.org/check"}
+REFUSED: list[tuple[dict[str, Any], str, str]] = [
+    ({**CODE, "colour": 1}, "colour", "allowed are"),
+    ({**CODE, "name": ""}, "name", "1 character"),
+    ({"kind": "code", "language": "python", "script": SCRIPT}, "name", "required"),
+    ({**CODE, "severity": "urgent"}, "severity", "'critical'"),
+    ({**CODE, "enabled": "yes"}, "enabled", "boolean"),
+    ({**CODE, "sampleRate": 1.01}, "sampleRate", "0 and 1"),
+    ({**CODE, "sampleRate": True}, "sampleRate", "0 and 1"),
+    ({**CODE, "alertBelow": -0.1}, "alertBelow", "0 and 1"),
+    ({**CODE, "agentIds": ["agt_none"]}, "agentIds", "agt_none"),
+    ({**CODE, "agentIds": "agt_none"}, "agentIds", "list"),
+    ({**CODE, "scopeMode": "selected"}, "agentIds", "nothing would ever be checked"),
+    ({**CODE, "interface": "main"}, "interface", "'evaluate-float'"),
+    ({**CODE, "interface": "evaluate"}, "script", "handler"),
+    ({**CODE, "script": ""}, "script", "evaluate or handler"),
+    ({**CODE, "script": "x = 1"}, "script", "neither"),
+    ({**CODE, "url": "https://example.org"}, "url", "external"),
+    ({**EXTERNAL, "script": SCRIPT}, "script", "code"),
+    ({"name": "x"}, "url", "url"),
+    ({**EXTERNAL, "url": "ftp://example.org"}, "url", "http and https"),
+    ({**EXTERNAL, "url": "example.org/check"}, "url", "http and https"),
+    ({**EXTERNAL, "url": "https://"}, "url", "host"),
+    ({**EXTERNAL, "url": "https://example.org:99999"}, "url", "ort"),
+    ({**EXTERNAL, "url": "https://user:word@example.org"}, "url", "credentials"),
+    ({**EXTERNAL, "url": "https://exa mple.org"}, "url", "spaces"),
+    ({**EXTERNAL, "name": "a\0b"}, "name", "U+0000"),
+]
+
+
+@pytest.mark.parametrize(("body", "field", "mentions"), REFUSED)
+async def test_what_makes_no_sense_is_refused_with_the_field_and_what_is_allowed(
+    api: Api, body: dict[str, Any], field: str, mentions: str
+) -> None:
+    problem = await api.call("POST", EVALUATORS, 400, json=body)
+    assert (problem["code"], problem["field"]) == ("invalid-input", field)
+    assert mentions in problem["detail"]
+    assert (await api.call("GET", EVALUATORS))["evaluators"] == []
+
+
+async def test_a_syntax_error_names_its_line(api: Api) -> None:
+    problem = await api.call("POST", EVALUATORS, 400, json={**CODE, "script": "def handler(:\n    pass\n"})
+    assert (problem["field"], problem["line"]) == ("script", 1)
+    made = await api.create()
+    problem = await api.call(
+        "PUT", f"{EVALUATORS}/{made['id']}", 400, json={"script": "async def handler():\n    return )\n"}
+    )
+    assert problem["line"] == 2
+
+
+async def test_code_that_cannot_run_here_can_still_be_saved(api: Api) -> None:
+    script = "export async function handler() { return 1 }"
+    assert (await api.create(language="typescript", script=script))["interface"] == "handler"
+    assert (await api.create(language="javascript", script="const evaluate = () => true"))["interface"] == "evaluate"
+    problem = await api.call("POST", EVALUATORS, 400, json={**CODE, "language": "javascript", "script": "let a"})
+    assert problem["field"] == "script"
+
+
+async def test_the_kind_of_an_evaluator_cannot_change(api: Api) -> None:
+    made = await api.create()
+    problem = await api.call("PUT", f"{EVALUATORS}/{made['id']}", 400, json={"kind": "external"})
+    assert problem["field"] == "kind"
+
+
+async def test_known_agents_can_be_selected(api: Api) -> None:
+    await api.send("1")
+    (agent,) = (await api.call("GET", "/api/v1/agents"))["agents"]
+    made = await api.create(agentIds=[agent["id"], agent["id"]])
+    assert (made["scopeMode"], made["agentIds"]) == ("selected", [agent["id"]])
+
+
+async def test_changes_at_the_same_time_are_all_kept(api: Api) -> None:
+    made = await api.create()
+    path = f"{EVALUATORS}/{made['id']}"
+    changes: list[dict[str, Any]] = [{"name": "new"}, {"severity": "high"}, {"sampleRate": 0.5}]
+    answers = await asyncio.gather(*(api.http.patch(path, json=change) for change in changes))
+    kept = await api.call("GET", path)
+    for change, answer in zip(changes, answers, strict=True):
+        if answer.status_code == 200:
+            assert {name: kept[name] for name in change} == change
+        else:
+            assert answer.json()["code"] == "conflict"
