@@ -19,11 +19,12 @@ from assay.api.application import Services, create_application
 from assay.domain.access import DEFAULT_PROJECT, ApiKey, Role
 from assay.domain.identity import new_id
 from assay.domain.outcome import Limits
-from assay.engine import Engine
+from assay.engine import Engine, RunnerKey
 from assay.errors import ConfigurationError
 from assay.live.meters import Meters
 from assay.live.pipeline import LivePipeline, Timing
-from assay.ports import Queue, Store
+from assay.ports import Queue, Runner, Store
+from assay.runners.sandbox.doctor import Finding, examine
 from assay.runners.sandbox.runner import SandboxRunner
 from assay.runners.webhook.address_guard import AddressGuard
 from assay.runners.webhook.runner import WebhookRunner
@@ -69,6 +70,11 @@ async def create_key(settings: Settings, *, role: Role, project_id: str) -> str:
         await store.close()
 
 
+async def examine_sandbox() -> list[Finding]:
+    """Look at what the sandbox can use on this machine."""
+    return await examine()
+
+
 @asynccontextmanager
 async def open_engine(settings: Settings) -> AsyncIterator[Engine]:
     """Yield an engine that runs code, for use without a server."""
@@ -111,7 +117,15 @@ async def _serve_requests(
         store=store, queue=queue, engine=engine, clock=clock, timing=_timing(settings), meters=meters
     )
     application = create_application(
-        Services(store=store, queue=queue, engine=engine, pipeline=pipeline, clock=clock, meters=meters)
+        Services(
+            store=store,
+            queue=queue,
+            engine=engine,
+            pipeline=pipeline,
+            clock=clock,
+            meters=meters,
+            limits=_limits(settings),
+        )
     )
     server = _Server(
         uvicorn.Config(
@@ -224,7 +238,7 @@ async def _start_sandbox(settings: Settings) -> SandboxRunner:
     return await SandboxRunner.start(workers=settings.sandbox_workers, minimum=settings.sandbox_minimum)
 
 
-def _code_runners(sandbox: SandboxRunner):
+def _code_runners(sandbox: SandboxRunner) -> dict[RunnerKey, Runner]:
     return {"python": sandbox, "javascript": sandbox, "typescript": sandbox}
 
 

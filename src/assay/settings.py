@@ -54,13 +54,8 @@ class Settings(BaseSettings):
 
     @property
     def url(self) -> str:
-        """Return the SQLAlchemy URL of the store."""
-        if self.database_url is None:
-            return f"sqlite:///{self.data_dir.resolve() / 'assay.db'}"
-        for scheme in ("postgresql://", "postgres://"):
-            if self.database_url.startswith(scheme):
-                return "postgresql+psycopg://" + self.database_url.removeprefix(scheme)
-        return self.database_url
+        """Return the URL of the store."""
+        return self.database_url or f"sqlite:///{self.data_dir.resolve() / 'assay.db'}"
 
     @classmethod
     def settings_customise_sources(

@@ -6,15 +6,22 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from assay.runners.sandbox.doctor import RUNGS, examine
+from assay.app import examine_sandbox
+from assay.cli.configuration import read_settings
 
 
 def doctor() -> None:
-    """Print each part of the sandbox and each rung of its ladder. Exit code 1 when evaluators cannot run here."""
-    findings = asyncio.run(examine())
-    table = Table("", "available", "what was found", box=None)
+    """Print the parts of the sandbox and the rungs they make. Exit code 1 when code cannot be run here."""
+    settings = read_settings()
+    findings = asyncio.run(examine_sandbox())
+    table = Table("", "here", "detail")
     for finding in findings:
         table.add_row(finding.name, "[green]yes[/]" if finding.available else "[red]no[/]", finding.detail)
-    Console(soft_wrap=True).print(table)
-    if not any(finding.available for finding in findings[-len(RUNGS) :]):
+    console = Console()
+    console.print(table)
+    rungs = [finding for finding in findings if finding.name.startswith("sandbox")]
+    best = next((rung for rung in rungs if rung.available), None)
+    if best is None:
+        console.print("Evaluator code cannot be run here: docs/security.md says what each rung needs.")
         raise typer.Exit(1)
+    console.print(f"Code would run in: {best.name}. The least allowed is ASSAY_SANDBOX_MINIMUM={settings.sandbox_minimum}.")
