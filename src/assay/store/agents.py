@@ -24,13 +24,11 @@ class Sighting:
 
 def sightings(project_id: str, written: Iterable[Span]) -> dict[str, Sighting]:
     """Return the agents these spans name, by id, each with the last framework that came with it."""
-    seen: dict[str, Sighting] = {}
+    frameworks: dict[str, str | None] = {}
     for span in written:
         if span.agent is not None:
-            agent_id = agent_id_of(project_id, span.agent)
-            before = seen.get(agent_id)
-            seen[agent_id] = Sighting(span.agent, span.framework or (before.framework if before else None))
-    return seen
+            frameworks[span.agent] = span.framework or frameworks.get(span.agent)
+    return {agent_id_of(project_id, name): Sighting(name, framework) for name, framework in frameworks.items()}
 
 
 def note_agents(connection: Connection, project_id: str, seen: dict[str, Sighting], now_ns: int) -> None:

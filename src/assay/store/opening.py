@@ -10,7 +10,6 @@ from assay.errors import ConfigurationError
 from assay.ports import Queue, Store
 from assay.store.migrate import migrate
 from assay.store.sqlite_file import use_write_ahead_log
-from assay.store.store_postgres import PostgresStore
 from assay.store.store_sqlite import SqliteStore
 
 SQLITE = "sqlite"
@@ -25,6 +24,9 @@ async def open_store(database_url: str, *, lease_s: float = 30.0) -> tuple[Store
     """
     url = _read(database_url)
     if url.get_backend_name() == POSTGRESQL:
+        # Its driver and queue take a third of a second to load, which those with a SQLite file need not wait for.
+        from assay.store.store_postgres import PostgresStore
+
         url = url.set(drivername="postgresql+psycopg")
         await asyncio.to_thread(migrate, url)
         shared = PostgresStore(url, lease_s=lease_s)

@@ -25,7 +25,10 @@ class SqliteStore:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[SqlTransaction]:
-        """Make the block's changes durable when it ends, or none of them when it raises."""
+        """Make the block's changes durable when it ends, or none of them when it raises.
+
+        Blocks run one at a time, so none may wait for another, or for a claim, inside it.
+        """
         async with self._writer.body() as session:
             transaction = SqlTransaction(session, self.queue)
             yield transaction

@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
+import psycopg
 import pytest
 
 from assay.ports import Claim, Queue, Store, Work
@@ -265,6 +266,15 @@ async def test_entries_of_another_server_end_the_waiting_on_postgresql(postgres_
         waiting = asyncio.create_task(theirs.wait(60))
         await enqueue(store, work("a"))
         await asyncio.wait_for(waiting, 20)
+
+
+async def test_pgqueuers_log_of_what_is_done_is_not_kept(postgres_url: str) -> None:
+    async with another_server(postgres_url) as (store, queue):
+        await enqueue(store, work("a", "b"))
+        await settle(store, await queue.claim(LANE, 1))
+    with psycopg.connect(postgres_url) as connection:
+        logged = connection.execute("SELECT count(DISTINCT job_id) FROM pgqueuer_log").fetchall()
+    assert logged == [(1,)]
 
 
 async def quiet(queue: Queue, quiet_s: float = 0.3) -> None:

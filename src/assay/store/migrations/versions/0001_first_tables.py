@@ -2,9 +2,6 @@
 
 import sqlalchemy as sa
 from alembic import op
-from pgqueuer.adapters.persistence.qb import QueryBuilderEnvironment
-
-from assay.store.queue_schema import SETTINGS
 
 revision = "0001"
 down_revision = None
@@ -37,7 +34,7 @@ def upgrade() -> None:
     _checks()
     _keys()
     if op.get_bind().dialect.name == "postgresql":
-        op.get_bind().exec_driver_sql(QueryBuilderEnvironment(SETTINGS).build_install_query())
+        _queue_of_pgqueuer()
     else:
         _queue()
 
@@ -186,3 +183,12 @@ def _queue() -> None:
         sqlite_autoincrement=True,
     )
     op.create_index("ix_queue_lane_ready_at_ns", "queue", ["lane", "ready_at_ns", "id"])
+
+
+def _queue_of_pgqueuer() -> None:
+    # Loaded only where it is needed: it takes its time.
+    from pgqueuer.adapters.persistence.qb import QueryBuilderEnvironment
+
+    from assay.store.queue_schema import SETTINGS
+
+    op.get_bind().exec_driver_sql(QueryBuilderEnvironment(SETTINGS).build_install_query())
