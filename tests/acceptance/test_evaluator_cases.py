@@ -41,7 +41,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 def in_python(area: str, *, sampled: bool = False) -> list[Case]:
-    """Return the cases of the default runner, those that draw a sample apart."""
+    """Return the cases of Python and the default runner; those that draw a sample apart."""
     return [
         case
         for case in cases_of(area)

@@ -6,14 +6,14 @@ from dataclasses import replace
 from typing import TypeVar
 
 from assay.domain.json_value import JsonObject, JsonValue
-from assay.domain.trace import Span
+from assay.domain.trace import Span, SpanStatus
 from assay.errors import InvalidInputError, UnsupportedMediaTypeError
 from assay.ingest.bodies import BodyLimits, plain_body
 from assay.ingest.conventions import readers
 from assay.ingest.json_document import kind_of, read_document, shown
 from assay.ingest.moments import read_moment
 from assay.ingest.otlp import JSON, Decoded
-from assay.ingest.received import MAX_DEPTH, clean_text, plausible_time
+from assay.ingest.received import MAX_DEPTH, STATUSES, clean_text, plausible_time
 
 EXPECTED = 'a trace such as {"agent": "support", "spans": [{"name": "answer", "input": "…", "output": "…"}]}'
 LONGEST_ID = 200
@@ -37,6 +37,7 @@ SPAN_FIELDS = _spellings(
     "input",
     "output",
     "error",
+    "status",
     "model",
     "framework",
     "latency_ms",
@@ -193,7 +194,7 @@ def _trace(value: JsonValue, where: str, now_ns: int) -> list[Span]:
 
 def _span(fields: _Fields, position: int, trace_id: str, now_ns: int) -> Span:
     started_at_ns, ended_at_ns = _times(fields, now_ns)
-    error = fields.text("error")
+    status, error = _outcome(fields)
     given, answered = fields.count("input_tokens"), fields.count("output_tokens")
     total = fields.count("total_tokens")
     if total is None and (given is not None or answered is not None):
@@ -205,7 +206,7 @@ def _span(fields: _Fields, position: int, trace_id: str, now_ns: int) -> Span:
         name=fields.text("name") or "",
         started_at_ns=started_at_ns,
         ended_at_ns=ended_at_ns,
-        status="ERROR" if error else "UNSET",
+        status=status,
         error=error,
         input=fields.any("input"),
         output=fields.any("output"),
@@ -222,6 +223,15 @@ def _span(fields: _Fields, position: int, trace_id: str, now_ns: int) -> Span:
         framework=fields.text("framework"),
         attributes=fields.record("attributes") or {},
     )
+
+
+def _outcome(fields: _Fields) -> tuple[SpanStatus, str | None]:
+    """Return status and error: either gives the other."""
+    status = fields.read("status", _status, f"one of {', '.join(STATUSES)}")
+    error = fields.text("error")
+    if status is None:
+        return "ERROR" if error else "UNSET", error
+    return status, error or ("error" if status == "ERROR" else None)
 
 
 def _times(fields: _Fields, now_ns: int) -> tuple[int | None, int | None]:
@@ -266,6 +276,10 @@ def _kept(value: JsonValue, place: str, depth: int) -> JsonValue:
 
 def _text(value: JsonValue) -> str | None:
     return value if isinstance(value, str) else None
+
+
+def _status(value: JsonValue) -> SpanStatus | None:
+    return next((status for status in STATUSES if isinstance(value, str) and value.upper() == status), None)
 
 
 def _identifier(value: JsonValue) -> str | None:

@@ -13,5 +13,5 @@ def next_size(size: int, took_s: float, ran: int) -> int:
     """
     if ran == 0 or took_s <= 0:
         return size
-    fitting = int(TARGET_S * ran / took_s)
-    return max(1, min(fitting, size * 4, LARGEST))
+    fitting = TARGET_S * ran / took_s
+    return max(1, int(min(fitting, size * 4, LARGEST)))

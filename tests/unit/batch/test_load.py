@@ -52,6 +52,7 @@ def test_an_indented_document_is_read_too(file: Path, mark: bytes) -> None:
         (otlp_body(otlp_span()) + b"\n{broken}", "traces.json, line 2: The body is not JSON"),
         (otlp_body(otlp_span(spanId="x")), "1 spans cannot be read"),
     ],
+    ids=range(5),
 )
 def test_a_file_that_cannot_be_read_is_refused_with_the_place(file: Path, body: bytes, told: str) -> None:
     with pytest.raises(InvalidInputError, match=told):

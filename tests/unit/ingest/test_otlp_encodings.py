@@ -98,7 +98,7 @@ requests = st.builds(ExportTraceServiceRequest, resource_spans=st.lists(resource
 
 
 @given(requests)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_protobuf_and_json_of_one_request_are_read_alike(request: Any) -> None:
     from_protobuf = decode_traces(request.SerializeToString(), PROTOBUF, None, BodyLimits())
     from_json = decode_traces(as_otlp_json(request), "application/json", None, BodyLimits())

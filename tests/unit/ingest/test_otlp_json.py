@@ -191,6 +191,7 @@ def test_values_nested_beyond_reason_cost_their_span_and_no_other() -> None:
         (b'{"a":' * 100_000, "too deeply"),
         (b"[" * 5_000_000, "too deeply"),
     ],
+    ids=range(10),
 )
 def test_a_body_that_is_no_export_is_refused_as_a_whole(body: bytes, told: str) -> None:
     with pytest.raises(InvalidInputError, match=told):

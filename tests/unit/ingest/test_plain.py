@@ -137,6 +137,24 @@ def test_latency_gives_the_time_that_is_missing(
     assert (span.started_at_ns, span.ended_at_ns) == (started_at_ns, ended_at_ns)
 
 
+@pytest.mark.parametrize(
+    ("fields", "status", "error"),
+    [
+        ({}, "UNSET", None),
+        ({"error": "boom"}, "ERROR", "boom"),
+        ({"error": ""}, "UNSET", None),
+        ({"status": "error"}, "ERROR", "error"),
+        ({"status": "OK", "error": "boom"}, "OK", "boom"),
+        ({"status": "Unset"}, "UNSET", None),
+    ],
+)
+def test_an_error_gives_the_status_and_the_other_way_round(
+    fields: dict[str, Any], status: str, error: str | None
+) -> None:
+    span = decode_span(**fields)
+    assert (span.status, span.error) == (status, error)
+
+
 @pytest.mark.parametrize("field", ["type", "kind"])
 def test_a_span_that_says_it_is_a_retrieval_is_one(field: str) -> None:
     assert decode_span(**{field: "Retrieval"}).type == "retrieval"
@@ -155,6 +173,7 @@ def test_a_span_that_says_it_is_a_retrieval_is_one(field: str) -> None:
         ({"metadata": []}, "metadata", "is a list; expected an object"),
         ({"name": 5}, "name", "is 5; expected text"),
         ({"error": {"message": "x"}}, "error", "is an object; expected text"),
+        ({"status": "failed"}, "status", "is 'failed'; expected one of UNSET, OK, ERROR"),
         ({"span_id": ""}, "span_id", "expected text of 1 to 200 characters"),
         ({"span_id": "x" * 201}, "span_id", "expected text of 1 to 200 characters"),
         ({"parent_span_id": True}, "parent_span_id", "is True"),
@@ -207,7 +226,7 @@ def test_a_value_nested_beyond_reason_is_refused() -> None:
         decode_span(input=deep)
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"\xff", b"[" * 1_000_000])
+@pytest.mark.parametrize("body", [b"", b"{", b"\xff", b"[" * 1_000_000], ids=range(4))
 def test_a_body_that_is_no_json_is_refused(body: bytes) -> None:
     with pytest.raises(InvalidInputError, match="body"):
         decode_plain(body, "application/json", None, BodyLimits(), now_ns=NOW_NS)

@@ -1,6 +1,6 @@
 """How many checks are claimed at once."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay.live.batching import FIRST, LARGEST, next_size
@@ -34,6 +34,7 @@ def test_a_batch_of_nothing_says_nothing() -> None:
     assert next_size(16, 0.0, 16) == 16
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.integers(1, LARGEST), st.floats(0, 1000), st.integers(0, LARGEST))
 def test_a_size_is_always_one_that_can_be_claimed(size: int, took_s: float, ran: int) -> None:
     assert 1 <= next_size(size, took_s, ran) <= LARGEST
