@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from assay.domain.check import Check
-from assay.domain.signal import Occurrence, fold
+from assay.domain.signal import fold
 from assay.ports import Transaction
 
 
