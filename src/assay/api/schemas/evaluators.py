@@ -28,9 +28,7 @@ class EvaluatorFields(Request):
     `threshold` is another word for `alertBelow`, and `invertMatch` is the opposite of `raiseWhen`.
     """
 
-    read_only: ClassVar[frozenset[str]] = frozenset(
-        {"id", "_id", "revision", "revisionId", "createdAt", "updatedAt", "projectId"}
-    )
+    read_only: ClassVar[frozenset[str]] = frozenset({"id", "_id", "revision", "revisionId", "createdAt", "updatedAt"})
 
     kind: Annotated[EvaluatorKind, Field(description="`external` posts to `url`; `code` runs `script`.")] = "external"
     enabled: bool = True
