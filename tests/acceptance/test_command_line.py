@@ -92,7 +92,7 @@ def test_doctor_says_what_the_sandbox_can_use(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("variable", "value", "said"),
     [
-        ("ASSAY_PORT", "70000", "port"),
+        ("ASSAY_WALL_S", "0", "wall_s"),
         ("ASSAY_SETTLE_S", "soon", "settle_s"),
         ("ASSAY_ADMIN_KEY", "short", "admin_key"),
         ("ASSAY_DATABASE_URL", "mysql://host/name", "postgresql"),

@@ -16,10 +16,13 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 SAVED_AS = re.compile(r"\bas `(\w+\.py)`|^`docs/examples/(\w+\.py)`", re.MULTILINE)
+ANCHOR = re.compile(r"\]\(([^)#:]*)#([^)]*)\)")
+HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 LOCAL_LINK = re.compile(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)")
 MAKE = re.compile(r"^make (\w+)", re.MULTILINE)
 STARTS_A_SERVER = re.compile(r"^(?:\.venv/bin/)?assay serve\b", re.MULTILINE)
 EXPECTED_FAILURE = re.compile(r"assay eval\b")
+KEPT = "exported.sh"
 VOLATILE = re.compile(r"^(?:id|_id|.*At|.*AtNs|.*Ms|.*Id|.*[cC]ursor|runner|line|started_at|latency_ms)$")
 
 
@@ -45,7 +48,7 @@ def desk(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_example_of_the_page_works(page: Path, server: Server, desk: Path, endpoint_port: int) -> None:
-    reader = Reader(server, desk, endpoint_port)
+    reader = Reader(server, desk, endpoint_port, key_of_own_project(server, page.stem))
     text = page.read_text(encoding="utf-8")
     try:
         for fence in FENCE.finditer(text):
@@ -66,17 +69,32 @@ def test_every_example_of_the_page_works(page: Path, server: Server, desk: Path,
         reader.leave()
 
 
+def key_of_own_project(server: Server, project: str) -> str:
+    command = [sys.executable, "-m", "assay.cli.main", "keys", "create", "--role", "admin", "--project", project]
+    done = subprocess.run([*command, "--data-dir", server.data_dir], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_link_leads_somewhere(page: Path) -> None:
     targets = LOCAL_LINK.findall(page.read_text(encoding="utf-8"))
     assert [target for target in targets if not (page.parent / target).exists()] == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_anchor_is_a_heading(page: Path) -> None:
+    for target, anchor in ANCHOR.findall(page.read_text(encoding="utf-8")):
+        text = (page.parent / target if target else page).read_text(encoding="utf-8")
+        anchors = {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in HEADING.findall(text)}
+        assert anchor in anchors
+
+
 class Reader:
     """Does what a page says."""
 
-    def __init__(self, server: Server, desk: Path, endpoint_port: int) -> None:
+    def __init__(self, server: Server, desk: Path, endpoint_port: int, key: str) -> None:
         self._server = server
+        self._key = key
         self._desk = desk
         self._endpoint_port = str(endpoint_port)
         self._endpoints: list[subprocess.Popen[bytes]] = []
@@ -113,13 +131,13 @@ class Reader:
             return
         commands = commands.replace("8090", self._endpoint_port)
         done = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", commands],
+            ["bash", "-euo", "pipefail", "-c", f"touch {KEPT}; . ./{KEPT}\n{commands}\nexport -p > {KEPT}"],
             cwd=self._desk,
             env={
                 **os.environ,
                 "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
                 "ASSAY_URL": self._server.url,
-                "ASSAY_KEY": ADMIN_KEY,
+                "ASSAY_KEY": self._key,
                 "ASSAY_DATA_DIR": str(self._desk / "data"),
             },
             capture_output=True,
@@ -168,7 +186,7 @@ def test_the_settings_page_is_what_the_settings_say() -> None:
 
 
 def test_the_quickstart_ends_in_a_signal(server: Server, desk: Path, endpoint_port: int) -> None:
-    reader = Reader(server, desk, endpoint_port)
+    reader = Reader(server, desk, endpoint_port, ADMIN_KEY)
     for fence in FENCE.finditer((ROOT / "docs/quickstart.md").read_text(encoding="utf-8")):
         if fence[1] == "sh":
             reader.shell(fence[2])
