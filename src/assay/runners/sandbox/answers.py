@@ -50,7 +50,8 @@ def outcome_of(status: int, value: bytes, logs: bytes, written: int, spent_s: fl
         if status == frames.STATUS_MEMORY:
             return Exceeded(budget="memory", message=_memory(limits), logs=text, duration_s=duration_s)
         if status == frames.STATUS_RESULT:
-            message = f"the result has {int(value)} bytes of JSON; at most {limits.result_bytes} are allowed"
+            found = int(value) or f"more than {limits.result_bytes}"
+            message = f"the result has {found} bytes of JSON; at most {limits.result_bytes} are allowed"
             return Exceeded(budget="result", message=message, logs=text, duration_s=duration_s)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError):
         return None

@@ -16,6 +16,8 @@ _READ_FILE, _READ_DIRECTORY = 1 << 2, 1 << 3
 _CAPSET = {"x86_64": 126, "aarch64": 91}
 _CAPABILITY_VERSION = 0x20080522
 
+MOST_FILES = 64
+
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -140,7 +142,7 @@ def limit_files() -> None:
     """Forbid core files and growing any file, and leave a few descriptors: inherited by every child."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (MOST_FILES, MOST_FILES))
 
 
 def limit_memory(mapped_bytes: int, memory_bytes: int) -> None:

@@ -71,6 +71,9 @@ class Conversation:
                     break
                 if not reader.feed(data):
                     break
+                if self._child.progress()[0] < offset + len(reader.round.outcomes):
+                    reader.round.end = "forged"
+                    break
         finally:
             watch.stop()
             if not sending.done():
@@ -82,9 +85,12 @@ class Conversation:
         return reader.round
 
     def _find_culprit(self, ended: Round, offset: int, count: int) -> None:
-        """Ask the child's own counter, as far as it agrees with what was answered."""
+        """Ask the child's own counter, as far as it agrees with what was asked and answered."""
         begun, started = self._child.progress()
-        ended.culprit = min(max(begun - offset - 1, len(ended.outcomes)), count - 1)
+        culprit = begun - offset - 1
+        if culprit >= count > 1:
+            ended.end = "forged"
+        ended.culprit = min(max(culprit, len(ended.outcomes)), count - 1)
         ended.logs = shown_logs(*self._child.logs(self._limits.log_bytes))
         ended.spent_s = min(max(time.monotonic() - started, 0.0), self._limits.wall_s) if started > 0 else 0.0
 

@@ -31,7 +31,7 @@ REQUEST = struct.Struct("<8sIBBII")
 RESULT = struct.Struct("<8sIBfIII")
 # Length of the source to be inspected.
 INSPECT = struct.Struct("<I")
-# Lengths of the description (JSON) and of the compiled code.
+# After BEGUN: lengths of the description (JSON) and of the compiled code.
 INSPECTED = struct.Struct("<II")
 
 STATUS_RETURNED = 0

@@ -130,7 +130,10 @@ def _reveals(node: ast.AST) -> bool:
         return _suspicious(node.id)
     if isinstance(node, ast.Attribute):
         formats = node.attr == "format" and not isinstance(node.value, ast.Constant)
-        return formats or _suspicious(node.attr) or (node.attr.startswith("_") and not _is_self(node.value))
+        suspicious = (
+            _suspicious(node.attr) and node.attr != "compile"
+        )  # re.compile; the builtin needs a suspicious name
+        return formats or suspicious or (node.attr.startswith("_") and not _is_self(node.value))
     if isinstance(node, ast.Import):
         return any(alias.name not in _HARMLESS_MODULES for alias in node.names)
     if isinstance(node, ast.ImportFrom):

@@ -17,8 +17,12 @@ _LOADERS = ("/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1")
 _PACKAGES = ("orjson",)
 _OURS = ("", "runners", "runners/sandbox")
 # Imported ahead where no file can be opened later.
-_PRELOADED = ("asyncio", "base64", "bisect", "decimal", "difflib", "fractions", "hashlib", "heapq", "html", "random",
-              "statistics", "string", "textwrap", "typing", "unicodedata", "urllib.parse", "zlib")  # fmt: skip
+_PRELOADED = (
+    "__future__", "_strptime", "abc", "asyncio", "base64", "bisect", "calendar", "copy", "csv", "decimal", "difflib",
+    "email.utils", "enum", "fractions", "functools", "hashlib", "heapq", "hmac", "html.parser", "ipaddress", "numbers",
+    "operator", "pickle", "pprint", "random", "statistics", "string", "textwrap", "typing", "unicodedata",
+    "urllib.parse", "uuid", "xml.etree.ElementTree", "zlib",
+)  # fmt: skip
 
 # Imports every extension module of the standard library, then prints which files that mapped.
 _PROBE = """

@@ -17,29 +17,43 @@ class UnfitValueError(Exception):
         self.kind = kind
 
 
-def plain(value: Any) -> Any:
-    """Return the value made of exact dict, list, str, int, float, bool and None. Raises UnfitValueError."""
-    kind = type(value)
+class TooLargeError(Exception):
+    """The value cannot be written as JSON within the room there is."""
+
+
+class _Walk:
+    """What is known while walking a value: the containers above, and how many bytes of JSON are left at most."""
+
+    def __init__(self, room: int) -> None:
+        self.above: set[int] = set()
+        self.room = room
+
+
+def plain(value: Any, room: int) -> tuple[Any, int]:
+    """Return the value made of exact dict, list, str, int, float, bool and None, and the least bytes of JSON it takes.
+
+    Raises UnfitValueError, and TooLargeError when it takes more bytes of JSON than `room`.
+    """
+    kind: Any = type(value)
     if kind is float:
         if value - value != 0.0:
             raise UnfitValueError("non-finite", f"the returned number is {value!r}: JSON has no such number")
-        return value
+        return value, 1
     if kind is bool or kind is int or value is None:
-        return value
-    if kind is str:
-        return _text(value, "")
+        return value, 1
     if not (isinstance(value, (dict, list, tuple, str, int, float)) or _is_scalar_array(value)):
         raise UnfitValueError(
             "unsupported-return-type",
             f"the code returned {_article(value)}; it may return a dict, a list, a string, a number, a bool or None",
         )
-    return _nested(value, "", 1, set())
+    walk = _Walk(room)
+    return _nested(value, "", 1, walk), room - walk.room
 
 
-def _nested(value: Any, path: str, depth: int, above: set[int]) -> Any:
-    kind = type(value)
+def _nested(value: Any, path: str, depth: int, walk: _Walk) -> Any:
+    kind: Any = type(value)
     if kind is str:
-        return _text(value, path)
+        return _text(value, path, walk)
     if kind is int or kind is bool or value is None:
         return value
     if kind is float:
@@ -47,30 +61,38 @@ def _nested(value: Any, path: str, depth: int, above: set[int]) -> Any:
             raise UnfitValueError("non-finite", f"{_at(path)} is {value!r}: JSON has no such number")
         return value
     if isinstance(value, (dict, list, tuple)):
-        return _container(value, path, depth, above)
-    return _other(value, path, depth, above)
+        return _container(value, path, depth, walk)
+    return _other(value, path, depth, walk)
 
 
-def _container(value: Any, path: str, depth: int, above: set[int]) -> Any:
+def _container(value: Any, path: str, depth: int, walk: _Walk) -> Any:
     if depth > MAX_DEPTH:
         raise UnfitValueError("too-deep", f"the returned value is nested more than {MAX_DEPTH} levels deep")
+    above = walk.above
     if id(value) in above:
         raise UnfitValueError("not-json-serialisable", f"{_at(path)} contains itself")
     above.add(id(value))
     if isinstance(value, dict):
         result: Any = {}
         for key, item in dict.items(value):
+            _take(walk, 4)
             if type(key) is not str:
                 key = _key(key, path)
-            _text(key, path)
-            result[key] = _nested(item, f"{path}.{key}" if path else key, depth + 1, above)
+            _text(key, path, walk)
+            result[key] = _nested(item, f"{path}.{key}" if path else key, depth + 1, walk)
     else:
-        result = [
-            _nested(item, f"{path}.{index}" if path else str(index), depth + 1, above)
-            for index, item in enumerate(value)
-        ]
+        result = []
+        for index, item in enumerate(value):
+            _take(walk, 2)
+            result.append(_nested(item, f"{path}.{index}" if path else str(index), depth + 1, walk))
     above.discard(id(value))
     return result
+
+
+def _take(walk: _Walk, size: int) -> None:
+    walk.room -= size
+    if walk.room < 0:
+        raise TooLargeError
 
 
 def _key(key: Any, path: str) -> str:
@@ -82,27 +104,28 @@ def _key(key: Any, path: str) -> str:
     )
 
 
-def _other(value: Any, path: str, depth: int, above: set[int]) -> Any:
+def _other(value: Any, path: str, depth: int, walk: _Walk) -> Any:
     if isinstance(value, str):
-        return _text(str.__str__(value), path)
+        return _text(str.__str__(value), path, walk)
     if isinstance(value, int):
         return int.__index__(value)
     if isinstance(value, float):
-        return _nested(float.__float__(value), path, depth, above)
+        return _nested(float.__float__(value), path, depth, walk)
     if _is_scalar_array(value):
         item = value.item()
         if isinstance(item, _SCALARS):
-            return _nested(item, path, depth + 1, above)
+            return _nested(item, path, depth + 1, walk)
     elif _is_record(value):
         fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-        return _container(fields, path, depth, above | {id(value)})
+        return _container(fields, path, depth, walk)
     raise UnfitValueError(
         "not-json-serialisable",
         f"{_at(path)} is {_article(value)}: JSON holds dicts, lists, strings, numbers, bools and null",
     )
 
 
-def _text(value: str, path: str) -> str:
+def _text(value: str, path: str, walk: _Walk) -> str:
+    _take(walk, len(value))
     if not value.isascii():
         try:
             value.encode()

@@ -227,9 +227,7 @@ class Pool:
             try:
                 async with asyncio.timeout(_INSPECT_S):
                     return await _ask(child, source)
-            except TimeoutError:
-                return None
-            except OSError:
+            except (TimeoutError, OSError):
                 return None
             finally:
                 child.close()
@@ -258,9 +256,11 @@ def _shut() -> Unavailable:
 
 
 async def _ask(child: Child, source: bytes) -> tuple[bytes, bytes]:
-    """Have the child inspect the source. Raises OSError when it dies over it."""
+    """Have the child inspect the source. Raises OSError when it dies over it, ZygoteLostError when before."""
     loop = asyncio.get_running_loop()
     await loop.sock_sendall(child.channel, struct.pack("<I", len(source)) + source)
+    if await loop.sock_recv(child.channel, len(frames.BEGUN)) != frames.BEGUN:
+        raise ZygoteLostError("the confined child ended before it could look at the source")
     answer = b""
     head = frames.INSPECTED
     while len(answer) < head.size or len(answer) < head.size + sum(head.unpack_from(answer)):

@@ -21,10 +21,11 @@ import orjson
 
 from assay.runners.sandbox import frames
 from assay.runners.sandbox.faults import describe, missing_entry_point
-from assay.runners.sandbox.plain import UnfitValueError, plain
+from assay.runners.sandbox.plain import TooLargeError, UnfitValueError, plain
 
 _FLUSH_BYTES = 64 * 1024
 _FLUSH_S = 0.005
+_SMALL = 16 * 1024
 
 
 class SpanRecord(dict[str, Any]):
@@ -76,6 +77,9 @@ class LogWriter(io.RawIOBase):
         self.written = min(self.written + size, 0xFFFFFFFF)
         self._header[1] = self.written
         return size
+
+    def close(self) -> None:
+        """Stay open, whatever becomes of the streams above."""
 
     def take(self) -> bytes:
         """Return what was kept of this evaluation."""
@@ -186,11 +190,16 @@ class Batch:
                 value = function(*[_loads(raw) if raw else None for raw in arguments])
             if _hasattr(value, "__await__"):
                 value = _drive(value, b"asyncio" in self._source)
-            value = plain(value)
-            try:
-                result = _dumps(value)
-            except (TypeError, ValueError):
+            value, size = plain(value, self._result_bytes)
+            if size > _SMALL:
                 result = _long_dumps(value)
+            else:
+                try:
+                    result = _dumps(value)
+                except (TypeError, ValueError):
+                    result = _long_dumps(value)
+        except TooLargeError:
+            return _RESULT, b"0"
         except UnfitValueError as error:
             report = {"kind": error.kind, "type": "UnfitValue", "message": str(error), "line": None, "traceback": None}
             return _RAISED, _dumps(report)
@@ -252,9 +261,9 @@ def _drive(awaitable: Any, needs_loop: bool) -> Any:
 
 
 def _long_dumps(value: Any) -> bytes:
-    """Encode a value with integers beyond 64 bits."""
+    """Encode a value that is large, for which the quick encoder takes too much memory, or has integers beyond 64 bits."""
     try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
     except ValueError:
         raise UnfitValueError(
             "not-json-serialisable", "the returned value holds an integer of thousands of digits"

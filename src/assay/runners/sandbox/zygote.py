@@ -18,6 +18,7 @@ from assay.runners.sandbox import confine, frames, worker_python
 from assay.runners.sandbox.inspection import inspect_source
 
 UNCONFINED = 70
+_CHANNEL = 3
 
 
 class Zygote:
@@ -84,12 +85,12 @@ class Zygote:
             if os.getppid() != parent:
                 return
             what, _, memory, cpu_s, result_bytes, log_bytes = frames.FORK.unpack(message)
-            self._control.close()
-            for handle in self._handles:
-                os.close(handle)
-            channel = socket.socket(fileno=channel_descriptor)
             progress = mmap.mmap(shared, frames.SHARED_BYTES)
-            os.close(shared)
+            self._control.detach()
+            if channel_descriptor != _CHANNEL:
+                os.dup2(channel_descriptor, _CHANNEL, inheritable=False)
+            os.closerange(_CHANNEL + 1, confine.MOST_FILES)
+            channel = socket.socket(fileno=_CHANNEL)
             confine.limit_memory(self._mapped_bytes + frames.SHARED_BYTES, memory)
             self._confine_child()
             gc.enable()
@@ -104,6 +105,7 @@ class Zygote:
 
 
 def _inspect(channel: socket.socket) -> None:
+    channel.sendall(frames.BEGUN)
     (length,) = frames.INSPECT.unpack(channel.recv(frames.INSPECT.size, socket.MSG_WAITALL))
     source = channel.recv(length, socket.MSG_WAITALL) if length else b""
     description, code = inspect_source(source)

@@ -1,0 +1,179 @@
+"""The sandbox beside its limit: the same code in bare processes, as many as there are zygotes, in the same run.
+
+The limit is `loads`, call, `dumps` on decoded arguments, without any isolation. Measurements take turns, so that a
+noisy machine is noisy to all of them; ratios are what to read.
+"""
+
+import asyncio
+import json
+import multiprocessing
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.connection import Connection
+
+import uvloop
+
+from assay.domain.evaluator import Revision
+from assay.domain.outcome import Call, Limits, Returned
+from assay.runners.sandbox.runner import SandboxRunner
+
+ROUNDS = 7
+ITEMS = {2_000: 4096, 50_000: 768}
+FIRST_ANSWERS = 40
+COLD_STARTS = 12
+WORKERS = len(os.sched_getaffinity(0))
+UNREAD = """
+import re
+from collections import Counter
+
+WORD = re.compile(r"[a-z0-9]+")
+
+def evaluate(inputs, outputs, trace):
+    wanted = Counter(WORD.findall(inputs["answer"].lower()))
+    found = Counter(WORD.findall(outputs.lower()))
+    common = sum((wanted & found).values())
+    if not common:
+        return {"score": 0.0, "success": False}
+    precision, recall = common / sum(found.values()), common / sum(wanted.values())
+    score = 2 * precision * recall / (precision + recall)
+    return {"score": score, "success": score >= 0.5}
+"""
+READ = UNREAD.replace(
+    "    return {\"score\": score,",
+    "    slow = sum(span['attributes']['ag']['metrics']['unit']['duration']['total'] > 2 for span in trace['spans'].values())\n"
+    "    return {\"slow\": slow, \"score\": score,",
+)  # fmt: skip
+Measurement = Callable[[], Awaitable[float]]
+
+
+def payload(size: int) -> tuple[bytes, bytes, bytes]:
+    """Return inputs, outputs and a trace of about this many bytes of JSON in all."""
+    inputs = {"question": "Which quay does the ferry to the island leave from, and at what time does it leave today?"}
+    inputs["answer"] = (
+        "The ferry leaves from the north quay at noon, and again at six in the evening from the same place."
+    )
+    outputs = "It leaves from the north quay at noon; the second ferry goes at six in the evening, from the same quay."
+    spans: dict[str, object] = {}
+    while sum(len(json.dumps(part)) for part in (inputs, outputs, {"spans": spans})) < size - 300:
+        metrics = {"costs": {"total": 0.0021}, "tokens": {"prompt": 210, "completion": 64, "total": 274}}
+        attributes = {
+            "ag": {
+                "data": {"inputs": {"messages": "where does the ferry leave from? " * 4}, "outputs": outputs},
+                "metrics": {"unit": {**metrics, "duration": {"total": 1.25}}},
+            }
+        }
+        spans[f"{len(spans):016x}"] = {"name": "chat", "status_code": "OK", "attributes": attributes, "children": []}
+    return json.dumps(inputs).encode(), json.dumps(outputs).encode(), json.dumps({"spans": spans}).encode()
+
+
+def bare(connection: Connection) -> None:
+    """Evaluate in this process, without isolation, as often as asked."""
+    import orjson
+
+    functions: dict[str, Callable[..., object]] = {}
+    while True:
+        source, arguments, count = connection.recv()
+        if source not in functions:
+            namespace: dict[str, Callable[..., object]] = {}
+            exec(source, namespace)
+            functions[source] = namespace["evaluate"]
+        function = functions[source]
+        for _ in range(count):
+            orjson.dumps(function(*[orjson.loads(argument) for argument in arguments]))
+        connection.send(None)
+
+
+class Bare:
+    """Bare processes, as many as there are zygotes."""
+
+    def __init__(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._pipes = [context.Pipe() for _ in range(WORKERS)]
+        for _, theirs in self._pipes:
+            context.Process(target=bare, args=(theirs,), daemon=True).start()
+
+    def per_s(self, source: str, arguments: tuple[bytes, ...], count: int) -> float:
+        """Return evaluations a second over all processes."""
+        begun = time.perf_counter()
+        for ours, _ in self._pipes:
+            ours.send((source, arguments, count // WORKERS))
+        for ours, _ in self._pipes:
+            ours.recv()
+        return count / (time.perf_counter() - begun)
+
+
+def revision(source: str, number: int) -> Revision:
+    """Return a revision of its own."""
+    return Revision(
+        id=f"r{number}", evaluator_id="e", project_id="p", number=number, created_at_ns=0, evaluator_name="bench",
+        kind="code", language="python", interface="evaluate", source=source,
+    )  # fmt: skip
+
+
+async def sandboxed_per_s(runner: SandboxRunner, source: str, arguments: tuple[bytes, ...], count: int) -> float:
+    """Return evaluations a second."""
+    calls = [Call(arguments=arguments)] * count
+    begun = time.perf_counter()
+    outcomes = await runner.execute(revision(source, 1), calls, Limits())
+    spent = time.perf_counter() - begun
+    assert all(isinstance(outcome, Returned) for outcome in outcomes)
+    return count / spent
+
+
+async def first_answer_ms(runner: SandboxRunner, number: int) -> float:
+    """Return how long a revision never seen before takes to its first answer."""
+    source = f"{UNREAD}\nNUMBER = {number}"
+    call = Call(arguments=payload(2_000))
+    begun = time.perf_counter()
+    [outcome] = await runner.execute(revision(source, number), [call], Limits())
+    assert isinstance(outcome, Returned)
+    return (time.perf_counter() - begun) * 1000
+
+
+def cold_per_s(arguments: tuple[bytes, ...]) -> float:
+    """Return checks a second with an interpreter started for each, as many side by side as there are zygotes."""
+    program = f"{UNREAD}\nimport json, sys\nprint(json.dumps(evaluate(*map(json.loads, sys.stdin.buffer.read().split(b'\\n')))))"
+
+    def check(_: int) -> None:
+        done = subprocess.run([sys.executable, "-I", "-c", program], input=b"\n".join(arguments), capture_output=True)
+        assert done.returncode == 0, done.stderr
+
+    begun = time.perf_counter()
+    with ThreadPoolExecutor(WORKERS) as threads:
+        list(threads.map(check, range(COLD_STARTS)))
+    return COLD_STARTS / (time.perf_counter() - begun)
+
+
+async def main() -> None:
+    """Measure, and print a table."""
+    processes = Bare()
+    runner = await SandboxRunner.start(workers=WORKERS, minimum="no-landlock")
+    print(f"{runner.description}, {WORKERS} zygotes; medians of {ROUNDS} rounds\n")
+    print("| evaluations | sandboxed/s | bare processes/s | ratio |\n| --- | ---: | ---: | ---: |")
+    for size, count in ITEMS.items():
+        for name, source in (("trace unread", UNREAD), ("trace read", READ)):
+            arguments = payload(size)
+            rounds: list[tuple[float, float]] = []
+            for _ in range(ROUNDS + 1):
+                limit = await asyncio.to_thread(processes.per_s, source, arguments, count)
+                rounds.append((await sandboxed_per_s(runner, source, arguments, count), limit))
+            ours, limit = (statistics.median(each) for each in zip(*rounds[1:], strict=True))
+            ratio = statistics.median(mine / theirs for mine, theirs in rounds[1:])
+            print(f"| {size // 1000} kB, {name} | {ours:,.0f} | {limit:,.0f} | {ratio:.2f} |", flush=True)
+    single = statistics.median([await sandboxed_per_s(runner, UNREAD, payload(2_000), 1) for _ in range(FIRST_ANSWERS)])
+    print(f"| 2 kB, one at a time | {single:,.0f} | | |")
+    print(f"| 2 kB, `python3` for each | {cold_per_s(payload(2_000)):,.0f} | | |\n")
+    firsts = [await first_answer_ms(runner, number) for number in range(100, 100 + FIRST_ANSWERS)]
+    print(
+        f"New revision to first answer: {statistics.median(firsts):.1f} ms (worst of {len(firsts)}: {max(firsts):.1f})"
+    )
+    await runner.close()
+
+
+if __name__ == "__main__":
+    uvloop.run(main())
