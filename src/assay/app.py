@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 
 import structlog
@@ -76,7 +76,7 @@ async def examine_sandbox() -> list[Finding]:
 
 
 @asynccontextmanager
-async def open_engine(settings: Settings) -> AsyncIterator[Engine]:
+async def open_engine(settings: Settings) -> AsyncGenerator[Engine]:
     """Yield an engine that runs code, for use without a server."""
     sandbox = await _start_sandbox(settings)
     try:
@@ -142,7 +142,8 @@ async def _serve_requests(
     try:
         with server.told_to_stop():
             host, port = listener.getsockname()[:2]
-            log.info("listening", url=f"http://{f'[{host}]' if ':' in host else host}:{port}", runner=sandbox.description)
+            shown = f"[{host}]" if ":" in host else host
+            log.info("listening", url=f"http://{shown}:{port}", runner=sandbox.description)
             await server.serve(sockets=[listener])
     finally:
         await pipeline.stop(GRACE_S)
@@ -153,12 +154,12 @@ class _Server(uvicorn.Server):
     """Uvicorn, whose signals are ours: it would raise them again after its end, in the middle of our clean-up."""
 
     @contextmanager
-    def capture_signals(self) -> Iterator[None]:
+    def capture_signals(self) -> Generator[None]:
         """Leave signals alone."""
         yield
 
     @contextmanager
-    def told_to_stop(self) -> Iterator[None]:
+    def told_to_stop(self) -> Generator[None]:
         """Stop at SIGINT and SIGTERM while the block runs."""
         loop = asyncio.get_running_loop()
         numbers = (signal.SIGINT, signal.SIGTERM)
@@ -182,7 +183,9 @@ def _listen(host: str, port: int) -> socket.socket:
         )[0]
         listener = socket.socket(family, kind, protocol)
     except OSError as error:
-        raise ConfigurationError(f"Cannot listen on {host!r}: {error.strerror}. ASSAY_HOST is an address of this machine.") from error
+        raise ConfigurationError(
+            f"Cannot listen on {host!r}: {error.strerror}. ASSAY_HOST must be an address of this machine."
+        ) from error
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind(address)
@@ -264,7 +267,7 @@ def _limits(settings: Settings) -> Limits:
 
 
 def _log_to_stderr(settings: Settings) -> None:
-    """Send our log and that of the libraries to standard error; no local variables in tracebacks, for they hold data."""
+    """Send our log and that of the libraries to standard error, without local variables: they hold users' data."""
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,

@@ -34,7 +34,7 @@ class FakeRunner:
     def __init__(self, answer: Callable[[Revision, Call], Outcome], names: dict[str, int | None] | None = None) -> None:
         self.calls: list[tuple[Revision, Call]] = []
         self._answer = answer
-        self._names = {"evaluate": 3} if names is None else names
+        self._names: dict[str, int | None] = {"evaluate": 3} if names is None else names
 
     @property
     def description(self) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
+
 from support.server import Server, free_port, wait_for
 
 TRACES = Path(__file__).parents[2] / "docs/examples/traces.json"
@@ -154,7 +155,7 @@ def test_the_admin_key_is_printed_once_and_only_its_hash_is_stored(tmp_path: Pat
 
 def _is_ready(port: int) -> bool:
     try:
-        return httpx2.get(f"http://127.0.0.1:{port}/readyz").status_code == httpx2.codes.OK
+        return httpx2.get(f"http://127.0.0.1:{port}/readyz").is_success
     except httpx2.TransportError:
         return False
 
@@ -170,16 +171,18 @@ def test_keys_made_on_the_command_line_work_in_their_role_and_project(tmp_path: 
         listed = httpx2.get(f"{server.url}/api/v1/custom-evaluators", headers={"x-api-key": keys["member"]})
         assert listed.json() == {"evaluators": []}
         refused = httpx2.get(f"{server.url}/api/v1/custom-evaluators", headers={"x-api-key": keys["ingest"]})
-        assert refused.status_code == httpx2.codes.FORBIDDEN
+        assert refused.status_code == 403
 
 
 def test_the_demo_shows_checks_and_signals_keeps_its_data_and_stops_cleanly(tmp_path: Path) -> None:
     port = free_port()
-    command = [sys.executable, "-m", "assay.cli.main", "demo", "--port", str(port), "--data-dir", str(tmp_path / "demo")]
+    arguments = ["demo", "--port", str(port), "--data-dir", str(tmp_path / "demo")]
+    command = [sys.executable, "-m", "assay.cli.main", *arguments]
+    environment = {**os.environ, "COLUMNS": "120"}
     for _ in range(2):
         out = tmp_path / "demo.out"
         with out.open("wb") as file:
-            process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env={**os.environ, "COLUMNS": "120"})
+            process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=environment)
         try:
             wait_for(lambda: _is_ready(port), "the demo's server", 40)
             time.sleep(6)
@@ -190,9 +193,11 @@ def test_the_demo_shows_checks_and_signals_keeps_its_data_and_stops_cleanly(tmp_
             httpx2.get(f"http://127.0.0.1:{port}/healthz")
         assert "Stopping; the data stays in" in out.read_text()
     with sqlite3.connect(tmp_path / "demo" / "assay.db") as database:
-        evaluators, checks, signals = (
-            database.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("evaluators", "checks", "signals")
-        )
+        counts = [
+            database.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+            for table in ("evaluators", "checks", "signals")
+        ]
+    evaluators, checks, signals = counts
     assert evaluators == 2
     assert checks > 10
     assert signals >= 1

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from assay.domain.json_value import JsonValue
 from support.server import ADMIN_KEY, Server, free_port, wait_for
 
 ROOT = Path(__file__).parents[2]
@@ -161,21 +163,22 @@ class Reader:
             endpoint.wait()
 
 
-def _differences(told: Any, came: Any, where: str) -> Iterator[str]:
-    name = where.rpartition(".")[2]
-    if isinstance(told, dict) and isinstance(came, dict):
-        if told.keys() != came.keys():
-            yield f"{where}: the page has {sorted(told)}, the answer {sorted(came)}"
-            return
-        for key in told:
-            yield from _differences(told[key], came[key], f"{where}.{key}")
-    elif isinstance(told, list) and isinstance(came, list):
-        if bool(told) != bool(came):
-            yield f"{where}: the page has {len(told)} entries, the answer {len(came)}"
-        for inner_told, inner_came in zip(told, came, strict=False):
-            yield from _differences(inner_told, inner_came, f"{where}.0")
-    elif told != came and not VOLATILE.match(name):
-        yield f"{where}: the page has {told!r}, the answer {came!r}"
+def _differences(told: JsonValue, came: JsonValue, where: str) -> Iterator[str]:
+    match told, came:
+        case dict(), dict():
+            if told.keys() != came.keys():
+                yield f"{where}: the page has {sorted(told)}, the answer {sorted(came)}"
+                return
+            for key in told:
+                yield from _differences(told[key], came[key], f"{where}.{key}")
+        case list(), list():
+            if len(told) != len(came):
+                yield f"{where}: the page has {len(told)} entries, the answer {len(came)}"
+            for inner_told, inner_came in zip(told, came, strict=False):
+                yield from _differences(inner_told, inner_came, f"{where}.0")
+        case _:
+            if told != came and not VOLATILE.match(where.rpartition(".")[2]):
+                yield f"{where}: the page has {told!r}, the answer {came!r}"
 
 
 def test_the_settings_page_is_what_the_settings_say() -> None:

@@ -45,6 +45,7 @@ def body(spans: int, spans_a_trace: int) -> tuple[bytes, list[str]]:
     scope = resource.scope_spans.add()
     trace_ids: list[str] = []
     now = time.time_ns()
+    parent = b""
     for number in range(spans):
         if number % spans_a_trace == 0:
             trace_ids.append(f"{random.getrandbits(128):032x}")
@@ -118,7 +119,9 @@ async def live(server: Server) -> dict[str, int]:
 def latencies_ms(server: Server, evaluator_id: str, answered: dict[str, int]) -> list[float]:
     """Return accepted-to-recorded times without the settle time."""
     deadline = time.monotonic() + 60
-    while server.get(f"/agent-monitoring/custom-evaluators/{evaluator_id}/events", limit=1)["totalCount"] < len(answered):
+    while server.get(f"/agent-monitoring/custom-evaluators/{evaluator_id}/events", limit=1)["totalCount"] < len(
+        answered
+    ):
         if time.monotonic() > deadline:
             raise TimeoutError("checks are missing")
         time.sleep(0.2)

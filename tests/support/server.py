@@ -35,7 +35,16 @@ class Server:
     def start(self) -> Self:
         log = (self.data_dir / "server.log").open("ab")
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "assay.cli.main", "serve", "--port", str(self.port), "--data-dir", str(self.data_dir)],
+            [
+                sys.executable,
+                "-m",
+                "assay.cli.main",
+                "serve",
+                "--port",
+                str(self.port),
+                "--data-dir",
+                str(self.data_dir),
+            ],
             stdout=log,
             stderr=log,
             env={**os.environ, "ASSAY_ADMIN_KEY": ADMIN_KEY, "ASSAY_SETTLE_S": "0.2", **self._settings},
@@ -67,19 +76,19 @@ class Server:
         assert self._process is not None
         assert self._process.poll() is None, self.log[-4000:]
         try:
-            return self.client.get("/readyz").status_code == httpx2.codes.OK
+            return self.client.get("/readyz").is_success
         except httpx2.TransportError:
             return False
 
     def get(self, path: str, **parameters: Any) -> Any:
         answer = self.client.get(path, params=parameters)
-        assert answer.status_code == httpx2.codes.OK, answer.text
+        assert answer.status_code == 200, answer.text
         return answer.json()
 
     def create_evaluator(self, **fields: Any) -> str:
         body = {"name": "check", "kind": "code", "language": "python", "sampleRate": 1, **fields}
         answer = self.client.post("/agent-monitoring/custom-evaluators", json=body)
-        assert answer.status_code == httpx2.codes.CREATED, answer.text
+        assert answer.status_code == 201, answer.text
         return answer.json()["id"]
 
     def events(self, evaluator_id: str, **parameters: Any) -> list[dict[str, Any]]:

@@ -89,7 +89,7 @@ def _wait_until_ready(client: httpx2.Client, server: subprocess.Popen[bytes], lo
             last = log_path.read_text(errors="replace").strip().splitlines()[-3:]
             raise AssayError(f"The server did not start (see {log_path}): {' '.join(last)}")
         try:
-            if client.get("/readyz").status_code == httpx2.codes.OK:
+            if client.get("/readyz").is_success:
                 return
         except httpx2.TransportError:
             pass

@@ -14,7 +14,7 @@ def doctor() -> None:
     """Print the parts of the sandbox and the rungs they make. Exit code 1 when code cannot be run here."""
     settings = read_settings()
     findings = asyncio.run(examine_sandbox())
-    table = Table("", "here", "detail")
+    table = Table("part", "here", "detail")
     for finding in findings:
         table.add_row(finding.name, "[green]yes[/]" if finding.available else "[red]no[/]", finding.detail)
     console = Console()
@@ -24,4 +24,6 @@ def doctor() -> None:
     if best is None:
         console.print("Evaluator code cannot be run here: docs/security.md says what each rung needs.")
         raise typer.Exit(1)
-    console.print(f"Code would run in: {best.name}. The least allowed is ASSAY_SANDBOX_MINIMUM={settings.sandbox_minimum}.")
+    console.print(
+        f"Code would run in: {best.name}. The least allowed is ASSAY_SANDBOX_MINIMUM={settings.sandbox_minimum}."
+    )

@@ -34,7 +34,8 @@ def evaluate(
 ) -> None:
     """Print a check per trace. Exit code 1 when any failed or errored, 2 when nothing could be run."""
     subjects = load_traces(traces, now_ns=time.time_ns())
-    checks = asyncio.run(_evaluate(file, subjects, threshold, interface))
+    language, source = _read(file)
+    checks = asyncio.run(_evaluate(file, language, source, subjects, threshold, interface))
     if output == "json":
         print(json.dumps([_as_json(check) for check in checks], indent=2, ensure_ascii=False))
     else:
@@ -43,16 +44,26 @@ def evaluate(
         raise typer.Exit(1)
 
 
-async def _evaluate(file: Path, subjects: list[Trace], threshold: float, interface: Interface | None) -> list[Check]:
+def _read(file: Path) -> tuple[Language, str]:
     language = LANGUAGES.get(file.suffix)
     if language is None:
         raise InvalidInputError(
             f"{file} ends in {file.suffix or 'nothing'!r}; evaluators end in {', '.join(LANGUAGES)}."
         )
     try:
-        source = file.read_text(encoding="utf-8-sig")
+        return language, file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInputError(f"Cannot read {file}: {error}") from error
+
+
+async def _evaluate(
+    file: Path,
+    language: Language,
+    source: str,
+    subjects: list[Trace],
+    threshold: float,
+    interface: Interface | None,
+) -> list[Check]:
     async with open_engine(read_settings()) as engine:
         revision = Revision(
             id=str(file),

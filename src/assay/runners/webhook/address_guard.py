@@ -66,7 +66,7 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
 
     def __init__(self, guard: AddressGuard) -> None:
         self._guard = guard
-        self._inner = httpcore2.AnyIOBackend()
+        self._inner: httpcore2.AsyncNetworkBackend = httpcore2.AnyIOBackend()
 
     async def connect_tcp(
         self,
