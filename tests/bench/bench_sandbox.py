@@ -12,7 +12,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 
@@ -43,12 +43,22 @@ def evaluate(inputs, outputs, trace):
     score = 2 * precision * recall / (precision + recall)
     return {"score": score, "success": score >= 0.5}
 """
-READ = UNREAD.replace(
-    "    return {\"score\": score,",
-    "    slow = sum(span['attributes']['ag']['metrics']['unit']['duration']['total'] > 2 for span in trace['spans'].values())\n"
-    "    return {\"slow\": slow, \"score\": score,",
-)  # fmt: skip
-Measurement = Callable[[], Awaitable[float]]
+READ = (
+    UNREAD
+    + """
+evaluate_words = evaluate
+
+def evaluate(inputs, outputs, trace):
+    units = [span["attributes"]["ag"]["metrics"]["unit"] for span in trace["spans"].values()]
+    slow = sum(unit["duration"]["total"] > 2 for unit in units)
+    return {"slow": slow, **evaluate_words(inputs, outputs, trace)}
+"""
+)
+COLD = f"""{UNREAD}
+import json, sys
+arguments = sys.stdin.buffer.read().splitlines()
+print(json.dumps(evaluate(*map(json.loads, arguments))))
+"""
 
 
 def payload(size: int) -> tuple[bytes, bytes, bytes]:
@@ -72,12 +82,12 @@ def payload(size: int) -> tuple[bytes, bytes, bytes]:
 
 
 def bare(connection: Connection) -> None:
-    """Evaluate in this process, without isolation, as often as asked."""
+    """Evaluate in this process, without isolation, as often as asked; None ends it."""
     import orjson
 
     functions: dict[str, Callable[..., object]] = {}
-    while True:
-        source, arguments, count = connection.recv()
+    while (task := connection.recv()) is not None:
+        source, arguments, count = task
         if source not in functions:
             namespace: dict[str, Callable[..., object]] = {}
             exec(source, namespace)
@@ -105,6 +115,11 @@ class Bare:
         for ours, _ in self._pipes:
             ours.recv()
         return count / (time.perf_counter() - begun)
+
+    def close(self) -> None:
+        """Let them end."""
+        for ours, _ in self._pipes:
+            ours.send(None)
 
 
 def revision(source: str, number: int) -> Revision:
@@ -137,11 +152,11 @@ async def first_answer_ms(runner: SandboxRunner, number: int) -> float:
 
 def cold_per_s(arguments: tuple[bytes, ...]) -> float:
     """Return checks a second with an interpreter started for each, as many side by side as there are zygotes."""
-    program = f"{UNREAD}\nimport json, sys\nprint(json.dumps(evaluate(*map(json.loads, sys.stdin.buffer.read().split(b'\\n')))))"
 
     def check(_: int) -> None:
-        done = subprocess.run([sys.executable, "-I", "-c", program], input=b"\n".join(arguments), capture_output=True)
-        assert done.returncode == 0, done.stderr
+        subprocess.run(
+            [sys.executable, "-I", "-c", COLD], input=b"\n".join(arguments), stdout=subprocess.DEVNULL, check=True
+        )
 
     begun = time.perf_counter()
     with ThreadPoolExecutor(WORKERS) as threads:
@@ -173,6 +188,7 @@ async def main() -> None:
         f"New revision to first answer: {statistics.median(firsts):.1f} ms (worst of {len(firsts)}: {max(firsts):.1f})"
     )
     await runner.close()
+    processes.close()
 
 
 if __name__ == "__main__":

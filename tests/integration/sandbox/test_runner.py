@@ -44,10 +44,12 @@ async def own_runner() -> AsyncIterator[SandboxRunner]:
         await started.close()
 
 
-@pytest.mark.parametrize(
-    "value",
-    [True, 0, 0.5, "text", None, [], {}, {"a": {"b": [1, None]}}, "ünï\u0000 🚢", 2**63, -(2**63), 1e300, [[[]]]],
-)
+JSON_VALUES: list[Any] = [
+    True, 0, 0.5, "text", None, [], {}, {"a": {"b": [1, None]}}, "ünï\u0000 🚢", 2**63, -(2**63), 1e300, [[[]]],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", JSON_VALUES)
 async def test_json_values_come_back_as_they_went(runner: SandboxRunner, value: Any) -> None:
     found = await value_of(runner, ECHO, value)
     assert (type(found), found) == (type(value), value)
@@ -202,7 +204,7 @@ async def handler(input, output, expected, metadata, trace):
         },
     }
 """
-    spans = [
+    spans: list[dict[str, Any]] = [
         {"name": "root", "type": "span", "model": None, "metadata": {}},
         {"name": "look", "type": "tool", "model": None, "metadata": {"x": 1}},
         {"name": "chat", "type": "llm", "model": "m", "metadata": {}},
@@ -317,7 +319,10 @@ async def test_revisions_and_projects_run_side_by_side_without_mixing(runner: Sa
 async def test_the_same_id_with_another_source_is_another_program(runner: SandboxRunner) -> None:
     first, second = "def evaluate(i, o, t):\n    return 1", "def evaluate(i, o, t):\n    return 2"
     answers = await asyncio.gather(*[run(runner, source, *[None] * 40) for source in (first, second)])
-    assert [{outcome.value for outcome in found if isinstance(outcome, Returned)} for found in answers] == [{1}, {2}]
+    assert [[outcome.value for outcome in found if isinstance(outcome, Returned)] for found in answers] == [
+        [1] * 40,
+        [2] * 40,
+    ]
 
 
 async def test_evaluators_that_hang_do_not_hold_up_others(runner: SandboxRunner) -> None:
@@ -337,11 +342,11 @@ async def test_evaluators_that_hang_do_not_hold_up_others(runner: SandboxRunner)
 async def test_a_cancelled_execute_ends_its_children(own_runner: SandboxRunner) -> None:
     idle = len(own_descendants())
     task = asyncio.create_task(run(own_runner, SPIN, *range(10), limits=Limits(wall_s=60)))
-    await _until(lambda: len(own_descendants()) > idle)
+    await asyncio.to_thread(wait_for, lambda: len(own_descendants()) > idle, "a child")
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    await _until(lambda: len(own_descendants()) == idle)
+    await asyncio.to_thread(wait_for, lambda: len(own_descendants()) == idle, "its end")
     assert await value_of(own_runner, ECHO, 3) == 3
 
 
@@ -486,12 +491,6 @@ async def test_the_server_does_not_parse_what_it_ships(runner: SandboxRunner) ->
     [outcome] = await runner.execute(revision_of(source), [call], Limits())
     assert isinstance(outcome, Returned)
     assert outcome.value == [{"a": 1.0}, "ü"]
-
-
-async def _until(condition: Any) -> None:
-    async with asyncio.timeout(20):
-        while not condition():
-            await asyncio.sleep(0.02)
 
 
 async def test_many_small_executes_are_run_together(runner: SandboxRunner) -> None:

@@ -261,7 +261,7 @@ def _drive(awaitable: Any, needs_loop: bool) -> Any:
 
 
 def _long_dumps(value: Any) -> bytes:
-    """Encode a value that is large, for which the quick encoder takes too much memory, or has integers beyond 64 bits."""
+    """Encode a value that is large (the quick encoder takes too much memory), or has integers beyond 64 bits."""
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
     except ValueError:
