@@ -227,15 +227,15 @@ def _refused(revision: Revision, error: InvalidInputError, now_ns: int) -> Check
 
 
 def _answer(check: Check) -> DryRunAnswer:
-    reading, shown = check.reading, check_answer(check)
-    if reading.error is not None:
+    shown = check_answer(check)
+    if shown.error is not None:
         return DryRunAnswer(
-            ok=False, latency_ms=shown.duration_ms, error=reading.error.message, check=shown, logs=check.logs
+            ok=False, latency_ms=shown.duration_ms, error=shown.error.message, check=shown, logs=shown.logs
         )
-    matches, score = reading.metrics.get("matches"), reading.metrics.get("score")
+    matches, score = shown.metrics.get("matches"), shown.metrics.get("score")
     response = DryRunResponse(
-        matches=matches if isinstance(matches, bool) else check.failed,
+        matches=matches if isinstance(matches, bool) else shown.failed,
         score=score if isinstance(score, int | float) and not isinstance(score, bool) else None,
-        reason=reading.reason,
+        reason=shown.reason,
     )
-    return DryRunAnswer(ok=True, latency_ms=shown.duration_ms, response=response, check=shown, logs=check.logs)
+    return DryRunAnswer(ok=True, latency_ms=shown.duration_ms, response=response, check=shown, logs=shown.logs)

@@ -70,7 +70,7 @@ def problem_of(error: Exception) -> Problem:
     if isinstance(error, HTTPException):
         code = HTTP_CODES.get(error.status_code, f"http-{error.status_code}")
         return Problem(
-            status=error.status_code, code=code, detail=_sentence(error.detail), headers=dict(error.headers or {})
+            status=error.status_code, code=code, detail=f"{error.detail}.", headers=dict(error.headers or {})
         )
     return Problem(
         status=500,
@@ -127,7 +127,7 @@ def _of_ours(error: AssayError) -> Problem:
     return Problem(
         status=status,
         code=error.code,
-        detail=_sentence(str(error)),
+        detail=str(error),
         field=where.field if where else None,
         line=where.line if where else None,
         headers=headers,
@@ -171,13 +171,8 @@ def _message(error: Mapping[str, Any]) -> str:
         case "model_attributes_type" | "model_type" | "dict_type" if in_body:
             return "The body is not a JSON object."
         case "missing":
-            return "This is required."
+            return "this is required."
         case _:
             found = error.get("input")
             is_told = error["type"] in OUR_TYPES or not isinstance(found, str | int | float | bool | None)
-            return _sentence(error["msg"] if is_told else f"{error['msg']}; found {shown(found)}")
-
-
-def _sentence(text: str) -> str:
-    shown = text[:1].upper() + text[1:]
-    return shown if shown.endswith((".", "…", "!", "?")) else shown + "."
+            return f"{error['msg']}." if is_told else f"{error['msg']}; found {shown(found)}."

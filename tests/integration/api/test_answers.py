@@ -106,3 +106,29 @@ async def test_the_documentation_comes_from_here_alone(api: Api) -> None:
         document = (await http.get("/openapi.json")).json()
     assert f"{EVALUATORS}/{{id}}/events" in document["paths"]
     assert "HTTPValidationError" not in str(document)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [
+        (EVALUATORS, r'{"name": "\ud800", "url": "https://a.example"}', 400),
+        (EVALUATORS, r'{"name": "x", "url": "https://a.example/\ud800"}', 400),
+        (EVALUATORS, r'{"name": "x", "url": "https://a.example", "\ud800": 1}', 400),
+        (EVALUATORS, r'{"name": "x", "kind": "code", "language": "python", "script": "\ud800"}', 400),
+        (f"{EVALUATORS}/dry-run", r'{"kind": "code", "language": "python", "script": "\ud800"}', 400),
+        (f"{EVALUATORS}/dry-run", r'{"url": "https://a.example", "sample": {"input": {"\ud800": "\udfff"}}}', 200),
+    ],
+)
+async def test_half_a_surrogate_pair_is_never_a_failure_of_ours(api: Api, path: str, body: str, status: int) -> None:
+    headers = {"content-type": "application/json"}
+    await api.call("POST", path, status, content=body, headers=headers)
+
+
+async def test_what_an_evaluator_makes_of_text_is_shown_mended(api: Api) -> None:
+    script = 'def handler(*_):\n    print("\\ud800")\n    return {"score": 1, "name": "a\\udfff"}\n'
+    body = {"kind": "code", "language": "python", "script": script}
+    answer = await api.call("POST", f"{EVALUATORS}/dry-run", json=body)
+    assert (answer["check"]["name"], answer["check"]["logs"]) == (
+        "a\N{REPLACEMENT CHARACTER}",
+        "\N{REPLACEMENT CHARACTER}\n",
+    )

@@ -1,9 +1,11 @@
 """What was checked and what it raised: events, traces and signals."""
 
+import time
 from typing import Any
 
 import pytest
 
+from assay.domain.check import Check, Reading
 from support.api import EVALUATORS, Api
 
 
@@ -182,3 +184,26 @@ async def test_an_impossible_step_of_a_signal_is_refused(api: Api, body: dict[st
     (signal,) = (await api.call("GET", "/api/v1/signals"))["signals"]
     assert (await api.call("PATCH", f"/api/v1/signals/{signal['id']}", 400, json=body))["field"] == field
     await api.call("PATCH", "/api/v1/signals/none", 404, json={"status": "archived"})
+
+
+async def test_a_window_reaches_back_from_now(api: Api) -> None:
+    made = await api.create()
+    now_ns = time.time_ns()
+    check = Check(
+        id="chk_old",
+        project_id="default",
+        evaluator_id=made["id"],
+        revision_id=made["revisionId"],
+        trace_id="t",
+        trace_revision=1,
+        agent_id=None,
+        reading=Reading(status="scored", metrics={"score": 1.0}),
+        logs="",
+        duration_s=0.0,
+        runner="in-process",
+        recorded_at_ns=now_ns - 2 * 3600 * 1_000_000_000,
+    )
+    async with api.store.transaction() as transaction:
+        await transaction.add_checks([check])
+    for window, count in (("119m", 0), ("3h", 1), ("1d", 1)):
+        assert (await events(api, made["id"], window=window))["totalCount"] == count

@@ -1,12 +1,12 @@
 """Checks, as history, traces and dry runs show them."""
 
 import re
-from typing import Annotated, TypedDict
+from typing import Annotated, TypedDict, cast
 
 from pydantic import AfterValidator, Field, JsonValue
 from pydantic_core import PydanticCustomError
 
-from assay.api.schemas.fields import Answer, Cursor, Identifier, Limit, Query, iso, shown
+from assay.api.schemas.fields import Answer, Cursor, Identifier, Limit, Query, iso, mended, shown
 from assay.domain.check import Check, CheckStatus
 
 ALL_STATUSES: tuple[CheckStatus, ...] = ("scored", "skipped", "errored")
@@ -120,8 +120,19 @@ class EventList(Answer):
 
 
 def check_answer(check: Check) -> CheckAnswer:
-    """Return a check that is not recorded."""
-    return CheckAnswer(**_check_fields(check))
+    """Return a check that is not recorded, and whose texts nobody has made fit for being so."""
+    answer = CheckAnswer(**_check_fields(check))
+    return CheckAnswer.model_validate(_mended(answer.model_dump(by_alias=False)))
+
+
+def _mended(value: object) -> object:
+    if isinstance(value, str):
+        return mended(value)
+    if isinstance(value, list):
+        return [_mended(item) for item in cast("list[object]", value)]
+    if isinstance(value, dict):
+        return {_mended(name): _mended(item) for name, item in cast("dict[object, object]", value).items()}
+    return value
 
 
 def event_answer(check: Check, revision: int | None) -> EventAnswer:

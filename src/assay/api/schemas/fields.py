@@ -21,9 +21,16 @@ def _share(value: object) -> float:
     return float(value)
 
 
+def mended(text: str) -> str:
+    """Return the text with what is no character in any encoding (half a surrogate pair) replaced by U+FFFD."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def _storable(text: str) -> str:
     if "\0" in text:
         raise PydanticCustomError("text", "holds the character U+0000, which text here cannot have")
+    if not text.isascii() and text != mended(text):
+        raise PydanticCustomError("text", "holds half of a surrogate pair, which is no character")
     return text
 
 
@@ -47,7 +54,7 @@ def _known_only(model: type[BaseModel], data: object, also: frozenset[str]) -> d
             "unknown-field",
             "unknown field {unknown}; allowed are {known}",
             {
-                "field": str(unknown[0])[:60],
+                "field": mended(unknown[0][:60]),
                 "unknown": ", ".join(shown(name) for name in unknown[:5]),
                 "known": ", ".join(known),
             },
@@ -105,5 +112,6 @@ __all__ = [
     "Share",
     "Text",
     "iso",
+    "mended",
     "shown",
 ]
