@@ -206,6 +206,26 @@ async def test_a_transaction_that_fails_leaves_nothing(store: Store) -> None:
     assert await spans_of(store, "t") == []
 
 
+async def test_a_cancelled_transaction_leaves_nothing_and_the_store_goes_on(store: Store) -> None:
+    async def write(number: int) -> None:
+        async with store.transaction() as transaction:
+            await transaction.add_spans(PROJECT, [a_span("root", trace_id=f"t{number}")], NOW_NS)
+            await asyncio.sleep(3600 if number % 2 else 0)
+
+    hanging = [asyncio.create_task(write(number)) for number in (1, 3, 5)]
+    for steps in range(40):
+        await asyncio.sleep(0.001)
+        if steps % 13 == 0:
+            hanging[steps // 13 % 3].cancel()
+    for task in hanging:
+        task.cancel()
+    await asyncio.gather(*hanging, return_exceptions=True)
+    await asyncio.gather(*(write(number) for number in range(0, 40, 2)))
+    async with store.snapshot() as snapshot:
+        records, _ = await snapshot.list_traces(PROJECT, Page(limit=100))
+    assert {record.trace_id for record in records} == {f"t{number}" for number in range(0, 40, 2)}
+
+
 async def test_a_snapshot_keeps_its_view_while_others_write(store: Store) -> None:
     await accept(store, a_span("a", trace_id="t"))
     async with store.snapshot() as snapshot:
