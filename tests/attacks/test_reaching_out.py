@@ -178,6 +178,26 @@ def evaluate(inputs, outputs, trace):
             listener.accept()
 
 
+@pytest.mark.parametrize("is_abstract", [False, True], ids=["path", "abstract"])
+async def test_a_datagram_reaches_no_unix_socket(runner: SandboxRunner, tmp_path: Path, is_abstract: bool) -> None:
+    address = f"\0assay-attack-{os.getpid()}" if is_abstract else str(tmp_path / "socket")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+        listener.bind(address)
+        source = """
+import socket
+def evaluate(inputs, outputs, trace):
+    left, right = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    left.send(b"to its own other end")
+    left.sendto(b"to another process", inputs)
+"""
+        [outcome] = await run(runner, source, address)
+        assert isinstance(outcome, Raised)
+        assert (outcome.type, outcome.line) == ("PermissionError", 6)
+        listener.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            listener.recv(1)
+
+
 async def test_a_datagram_does_not_leave(runner: SandboxRunner) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as listener:
         listener.bind(("127.0.0.1", 0))

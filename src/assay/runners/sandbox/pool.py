@@ -1,7 +1,7 @@
 """The zygotes and what runs in their children: who runs next, and who is blamed when a child ends early."""
 
 import asyncio
-import struct
+import time
 from collections import Counter
 from collections.abc import Iterable
 
@@ -135,15 +135,17 @@ class Pool:
             zygote = await self._zygote()
             limits = program.limits
             cpu_s = limits.cpu_s if limits.cpu_s < limits.wall_s else 0.0
-            running.child = zygote.fork(
+            child = running.child = zygote.fork(
                 frames.CONTROL_RUN, limits.memory_bytes, cpu_s, limits.result_bytes, limits.log_bytes
             )
-            conversation = Conversation(running.child, program)
+            conversation = Conversation(child, program)
             for _ in range(_BATCHES_A_CHILD):
+                begun = time.monotonic()
                 ended = await conversation.converse(running.items)
                 if ended.end != "answered":
-                    await self._judge(running, conversation, ended)
+                    await self._judge(running, child, conversation, ended)
                     return
+                self._waiting.note_pace(program.key, (time.monotonic() - begun) / len(running.items))
                 _settle(running.items, ended.outcomes)
                 running.items = self._waiting.take_more(program.key) if running.brisk else []
                 if not running.items:
@@ -166,43 +168,46 @@ class Pool:
                         self._zygotes[place] = await ZygoteProcess.start(self._rung)
         return min(self._zygotes, key=lambda zygote: zygote.load)
 
-    async def _judge(self, running: _Running, conversation: Conversation, ended: Round) -> None:
-        """Settle what is certain of a batch that ended early, and queue the rest again.
-
-        An evaluation that ended its process is blamed only when it was the first in it: what came before may have
-        spoilt the process. Otherwise it gets one of its own.
-        """
-        items, culprit, assert_child = running.items, ended.culprit, running.child
-        assert assert_child is not None
+    async def _judge(self, running: _Running, child: Child, conversation: Conversation, ended: Round) -> None:
+        """Settle what is certain of a batch that ended early, and queue the rest again."""
+        items, limits = running.items, running.program.limits
         if ended.end == "not-begun":
-            assert_child.kill()
-            status = await assert_child.status()
+            child.kill()
+            status = await child.status()
             raise ZygoteLostError(f"the confined child ended before it ran any code (wait status {status})")
         if ended.end == "forged":
-            if len(items) == 1:
-                items[0].settle(forger())
-                return
-            for item in items:
-                item.alone = True
-            self._waiting.put_back(running.program, items)
+            self._judge_forgery(running)
             return
-        is_first = conversation.fresh and culprit == 0
-        verdict: Outcome | None = None
+        # An evaluation that ended its process is blamed only when it was the first in it: what came before may have
+        # spoilt the process. Otherwise it gets one of its own.
+        is_first = conversation.fresh and ended.culprit == 0
+        verdict: Outcome | None
         if ended.end == "hung":
-            verdict = out_of_time(ended.logs, running.program.limits)
+            verdict = out_of_time(ended.logs, limits)
+            self._waiting.note_pace(running.program.key, limits.wall_s)
         elif ended.end == "memory":
             verdict = ended.memory if is_first else None
         else:
-            death = outcome_of_death(await assert_child.status(), ended.logs, ended.spent_s, running.program.limits)
+            death = outcome_of_death(await child.status(), ended.logs, ended.spent_s, limits)
             verdict = death if is_first or isinstance(death, Exceeded) else None
         _settle(items, ended.outcomes)
         rest = items[len(ended.outcomes) :]
-        if verdict is not None:
-            items[culprit].settle(verdict)
-            rest.remove(items[culprit])
+        culprit = items[ended.culprit]
+        if verdict is None:
+            culprit.alone = True
         else:
-            items[culprit].alone = True
+            culprit.settle(verdict)
+            rest.remove(culprit)
         self._waiting.put_back(running.program, rest)
+
+    def _judge_forgery(self, running: _Running) -> None:
+        """Believe nothing of a batch in which something was forged: each evaluation gets a process of its own."""
+        if len(running.items) == 1:
+            running.items[0].settle(forger())
+            return
+        for item in running.items:
+            item.alone = True
+        self._waiting.put_back(running.program, running.items)
 
     def _try_again(self, running: _Running, cause: str) -> None:
         """Queue again what we could not run, unless that failed repeatedly."""
@@ -258,7 +263,7 @@ def _shut() -> Unavailable:
 async def _ask(child: Child, source: bytes) -> tuple[bytes, bytes]:
     """Have the child inspect the source. Raises OSError when it dies over it, ZygoteLostError when before."""
     loop = asyncio.get_running_loop()
-    await loop.sock_sendall(child.channel, struct.pack("<I", len(source)) + source)
+    await loop.sock_sendall(child.channel, frames.INSPECT.pack(len(source)) + source)
     if await loop.sock_recv(child.channel, len(frames.BEGUN)) != frames.BEGUN:
         raise ZygoteLostError("the confined child ended before it could look at the source")
     answer = b""

@@ -19,7 +19,7 @@ from assay.runners.sandbox.launch import Rung
 from assay.runners.sandbox.pool import Pool
 from assay.runners.sandbox.zygote_process import ZygoteLostError
 
-_SOURCES_KEPT = 1024
+_SOURCES_KEPT = 256
 
 
 class _At(msgspec.Struct, frozen=True):

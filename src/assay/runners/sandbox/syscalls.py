@@ -37,10 +37,12 @@ _OPENS = ("open", "openat")
 # Calls of which only some commands (the second argument) are allowed. fcntl: for descriptors and their flags, since
 # F_SETOWN and F_SETSIG could send any signal to another process. ioctl: FIONBIO, which makes a socket non-blocking.
 _COMMANDS: dict[str, tuple[int, ...]] = {"fcntl": (0, 1, 2, 3, 4, 1030), "ioctl": (0x5421,)}
+# sendto is allowed without an address: a datagram socket could otherwise reach other processes' sockets.
+_ADDRESSED = "sendto"
 _X32_BIT = 0x40000000
 
 _LOAD, _JUMP_EQUAL, _JUMP_AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
-_NUMBER, _ARCH, _SECOND_ARGUMENT = 0, 4, 24
+_NUMBER, _ARCH, _SECOND_ARGUMENT, _FIFTH_ARGUMENT = 0, 4, 24, 48
 _ALLOW, _REFUSE, _KILL = 0x7FFF0000, 0x00050000 | 1, 0x80000000
 
 
@@ -55,7 +57,8 @@ def program(machine: str, *, may_open: bool) -> bytes:
     Without `may_open` no file can be opened any more. Raises KeyError for an unknown machine.
     """
     arch, table = _TABLES[machine]
-    numbers = [number for name, number in table.items() if name not in _COMMANDS and (may_open or name not in _OPENS)]
+    special = {*_COMMANDS, _ADDRESSED, *(() if may_open else _OPENS)}
+    numbers = [number for name, number in table.items() if name not in special]
     code = [
         (_LOAD, 0, 0, _ARCH),
         (_JUMP_EQUAL, 1, 0, arch),
@@ -71,5 +74,13 @@ def program(machine: str, *, may_open: bool) -> bytes:
         for command in commands:
             code += [(_JUMP_EQUAL, 0, 1, command), (_RETURN, 0, 0, _ALLOW)]
         code.append((_RETURN, 0, 0, _REFUSE))
-    code.append((_RETURN, 0, 0, _REFUSE))
+    code += [
+        (_JUMP_EQUAL, 0, 5, table[_ADDRESSED]),
+        (_LOAD, 0, 0, _FIFTH_ARGUMENT),
+        (_JUMP_EQUAL, 0, 3, 0),
+        (_LOAD, 0, 0, _FIFTH_ARGUMENT + 4),
+        (_JUMP_EQUAL, 0, 1, 0),
+        (_RETURN, 0, 0, _ALLOW),
+        (_RETURN, 0, 0, _REFUSE),
+    ]
     return b"".join(struct.pack("<HBBI", *instruction) for instruction in code)
