@@ -10,6 +10,7 @@ RaisedKind = Literal[
     "script-raised",
     "script-exited",
     "script-crashed",
+    "sandbox-violation",
     "syntax-error",
     "entry-point-missing",
     "unsupported-return-type",
@@ -102,7 +103,7 @@ class Call:
 class Defect:
     """What is wrong with a source before it ever runs; line and column are the author's own, 1-based."""
 
-    kind: Literal["syntax-error", "entry-point-missing"]
+    kind: Literal["syntax-error", "sandbox-violation", "entry-point-missing"]
     message: str
     line: int | None = None
     column: int | None = None

@@ -14,8 +14,8 @@ _MAX_DEPTH = 65
 
 class _Report(msgspec.Struct, frozen=True):
     kind: Literal[
-        "script-raised", "script-exited", "entry-point-missing", "unsupported-return-type", "not-json-serialisable",
-        "non-finite", "non-string-key", "too-deep", "bad-unicode",
+        "script-raised", "script-exited", "sandbox-violation", "entry-point-missing", "unsupported-return-type",
+        "not-json-serialisable", "non-finite", "non-string-key", "too-deep", "bad-unicode",
     ]  # fmt: skip
     type: str
     message: str

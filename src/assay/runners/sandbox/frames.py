@@ -3,7 +3,7 @@
 Control messages travel on a SEQPACKET socket between server and zygote, one per packet; batches and results on a
 STREAM socket between server and child. A child that is ready to run code first sends BEGUN. A batch is REQUEST, then
 entry point, code and source, then the lengths of all arguments (u32 each), then the arguments. A result is RESULT,
-then its value, then its logs.
+then its value, then its logs; after the last one the batch id stands once more.
 """
 
 import struct

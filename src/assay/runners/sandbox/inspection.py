@@ -2,9 +2,14 @@
 
 import ast
 import marshal
-from typing import Any, cast
+import types
+from collections.abc import Callable
+from typing import Any, TypeAlias, cast
 
+from assay.runners.sandbox.faults import RefusedCodeError
 from assay.runners.sandbox.frames import FILE_NAME
+
+Compile: TypeAlias = Callable[[ast.Module], types.CodeType]
 
 # Modules that give no way to the frames of a running function by the names allowed below.
 _HARMLESS_MODULES = frozenset((
@@ -24,7 +29,12 @@ _HARMLESS_DUNDERS = frozenset(("__name__", "__init__", "__post_init__", "__futur
 _NAMED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
-def inspect_source(source: bytes) -> tuple[dict[str, Any], bytes]:
+def plainly(tree: ast.Module) -> types.CodeType:
+    """Compile the whole language."""
+    return compile(tree, FILE_NAME, "exec", dont_inherit=True)
+
+
+def inspect_source(source: bytes, compile_tree: Compile) -> tuple[dict[str, Any], bytes]:
     """Return a description of the source (names, unread arguments by entry point, or defect) and its marshalled code.
 
     Line and column of a defect are 1-based and the author's own.
@@ -32,19 +42,21 @@ def inspect_source(source: bytes) -> tuple[dict[str, Any], bytes]:
     try:
         text = source.decode("utf-8", "surrogatepass").removeprefix("\ufeff")
         tree = ast.parse(text, FILE_NAME)
-        code = compile(tree, FILE_NAME, "exec", dont_inherit=True)
+        names: dict[str, int | None] = {}
+        _bind(tree.body, names)
+        unread = {entry: _unread(tree, entry) for entry in ("evaluate", "handler")}
+        code = compile_tree(tree)
+    except RefusedCodeError as error:
+        return _defect(str(error), error.line, error.column, kind="sandbox-violation"), b""
     except SyntaxError as error:
         return _defect(error.msg, error.lineno, error.offset), b""
     except (ValueError, RecursionError, MemoryError) as error:
         return _defect(str(error) or f"the source is too deeply nested ({type(error).__name__})", None, None), b""
-    names: dict[str, int | None] = {}
-    _bind(tree.body, names)
-    unread = {entry: _unread(tree, entry) for entry in ("evaluate", "handler")}
     return {"names": names, "unread": unread, "defect": None}, marshal.dumps(code)
 
 
-def _defect(message: str, line: int | None, column: int | None) -> dict[str, Any]:
-    at = {"message": message, "line": line, "column": column if column and column > 0 else None}
+def _defect(message: str, line: int | None, column: int | None, kind: str = "syntax-error") -> dict[str, Any]:
+    at = {"kind": kind, "message": message, "line": line, "column": column if column and column > 0 else None}
     return {"names": {}, "unread": {}, "defect": at}
 
 

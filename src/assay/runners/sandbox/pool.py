@@ -1,6 +1,7 @@
 """The zygotes and what runs in their children: who runs next, and who is blamed when a child ends early."""
 
 import asyncio
+import os
 import time
 from collections import Counter
 from collections.abc import Iterable
@@ -11,8 +12,7 @@ from assay.runners.sandbox import frames
 from assay.runners.sandbox.answers import forger, out_of_time, outcome_of_death
 from assay.runners.sandbox.batches import Item, Program, Request, Waiting
 from assay.runners.sandbox.conversation import Conversation, Round
-from assay.runners.sandbox.launch import Rung
-from assay.runners.sandbox.zygote_process import Child, ZygoteLostError, ZygoteProcess
+from assay.runners.sandbox.zygote_process import Child, Launch, ZygoteLostError, ZygoteProcess
 
 # A batch that runs longer than this no longer keeps others from starting.
 _BRISK_S = 0.1
@@ -41,8 +41,8 @@ class Pool:
     bounds on all children, on those of one project and on those of one revision: what hangs holds up nobody else.
     """
 
-    def __init__(self, rung: Rung, zygotes: list[ZygoteProcess]) -> None:
-        self._rung = rung
+    def __init__(self, launch: Launch, zygotes: list[ZygoteProcess]) -> None:
+        self._launch = launch
         self._zygotes = zygotes
         self._workers = len(zygotes)
         self._most_children = max(_LEAST_CHILDREN, 4 * self._workers)
@@ -54,16 +54,17 @@ class Pool:
         self._closed = False
 
     @classmethod
-    async def start(cls, rung: Rung, workers: int) -> "Pool":
-        """Start the zygotes. Raises SandboxUnavailableError."""
-        started = await asyncio.gather(*[ZygoteProcess.start(rung) for _ in range(workers)], return_exceptions=True)
+    async def start(cls, launch: Launch, workers: int) -> "Pool":
+        """Start the zygotes; `workers` 0 means one per core. Raises SandboxUnavailableError."""
+        count = workers or len(os.sched_getaffinity(0))
+        started = await asyncio.gather(*[ZygoteProcess.start(launch) for _ in range(count)], return_exceptions=True)
         zygotes = [zygote for zygote in started if isinstance(zygote, ZygoteProcess)]
         failures = [failure for failure in started if isinstance(failure, BaseException)]
         if failures:
             for zygote in zygotes:
                 zygote.stop()
             raise failures[0]
-        return cls(rung, zygotes)
+        return cls(launch, zygotes)
 
     @property
     def zygote_pids(self) -> list[int]:
@@ -165,7 +166,7 @@ class Pool:
             async with self._replacing:
                 for place, zygote in enumerate(self._zygotes):
                     if zygote.lost:
-                        self._zygotes[place] = await ZygoteProcess.start(self._rung)
+                        self._zygotes[place] = await ZygoteProcess.start(self._launch)
         return min(self._zygotes, key=lambda zygote: zygote.load)
 
     async def _judge(self, running: _Running, child: Child, conversation: Conversation, ended: Round) -> None:

@@ -1,58 +1,15 @@
 """The default runner: Python in confined children, forked from warm processes."""
 
-import hashlib
-import os
-from collections import OrderedDict
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Self
 
-import msgspec
-
-from assay.domain.evaluator import ENTRY_POINTS, Revision
-from assay.domain.outcome import Call, Defect, Exceeded, Inspection, Limits, Outcome, Raised, Unavailable
-from assay.errors import AssayError, SandboxUnavailableError
-from assay.runners.sandbox.batches import Program, Request
 from assay.runners.sandbox.doctor import Minimum, highest_rung
-from assay.runners.sandbox.javascript import inspect_text
-from assay.runners.sandbox.launch import Rung
+from assay.runners.sandbox.launch import Rung, launch_of
 from assay.runners.sandbox.pool import Pool
-from assay.runners.sandbox.zygote_process import ZygoteLostError
-
-_SOURCES_KEPT = 256
+from assay.runners.sandbox.pooled import PooledRunner
 
 
-class _At(msgspec.Struct, frozen=True):
-    message: str
-    line: int | None
-    column: int | None
-
-
-class _Description(msgspec.Struct, frozen=True):
-    names: dict[str, int | None]
-    unread: dict[str, frozenset[int]]
-    defect: _At | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Compiled:
-    inspection: Inspection
-    unread: dict[str, frozenset[int]]
-    code: bytes
-    source: bytes
-    digest: bytes
-
-
-_decode_description = msgspec.json.Decoder(_Description).decode
-
-
-class SandboxRunner:
+class SandboxRunner(PooledRunner):
     """Runs evaluators behind namespaces, Landlock, seccomp and resource limits, as far as the kernel gives them."""
-
-    def __init__(self, rung: Rung, pool: Pool) -> None:
-        self._rung = rung
-        self._pool = pool
-        self._compiled: OrderedDict[bytes, _Compiled] = OrderedDict()
 
     @classmethod
     async def start(cls, *, workers: int = 0, minimum: Minimum = "full") -> Self:
@@ -65,127 +22,4 @@ class SandboxRunner:
     @classmethod
     async def start_on(cls, rung: Rung, *, workers: int = 0) -> Self:
         """Start on this very rung. Raises SandboxUnavailableError."""
-        return cls(rung, await Pool.start(rung, workers or len(os.sched_getaffinity(0))))
-
-    @property
-    def description(self) -> str:
-        """Return the layers in force."""
-        return self._rung.description
-
-    @property
-    def zygote_pids(self) -> list[int]:
-        """Return the process ids of the zygotes."""
-        return self._pool.zygote_pids
-
-    async def execute(self, revision: Revision, calls: Sequence[Call], limits: Limits) -> list[Outcome]:
-        """Run a revision once per call; see ports.Runner."""
-        if not calls:
-            return []
-        refusal = _refusal(revision, limits)
-        if refusal is not None:
-            return [refusal for _ in calls]
-        assert revision.source is not None
-        assert revision.interface is not None
-        compiled = await self._compile(revision.source)
-        if isinstance(compiled, Unavailable):
-            return [compiled for _ in calls]
-        defect = compiled.inspection.defect
-        if defect is not None:
-            broken = Raised(kind="syntax-error", type="SyntaxError", message=defect.message, line=defect.line)
-            return [broken for _ in calls]
-        entry = ENTRY_POINTS[revision.interface]
-        program = Program(
-            key=(revision.project_id, revision.id, entry, compiled.digest, limits),
-            entry=entry,
-            code=compiled.code,
-            source=compiled.source,
-            limits=limits,
-        )
-        request = Request(len(calls))
-        fitting: list[tuple[int, Call]] = []
-        for index, call in enumerate(calls):
-            size = sum(map(len, call.arguments))
-            if size > limits.payload_bytes:
-                message = f"the arguments have {size} bytes of JSON; at most {limits.payload_bytes} are allowed"
-                request.settle(index, Exceeded(budget="payload", message=message))
-            else:
-                fitting.append((index, call))
-        return await self._pool.run(program, fitting, compiled.unread.get(entry, frozenset()), request)
-
-    async def inspect(self, language: str, source: str) -> Inspection:
-        """Look at a source without running it. Raises SandboxUnavailableError when the sandbox is gone."""
-        if language != "python":
-            return inspect_text(source)
-        compiled = await self._compile(source)
-        if isinstance(compiled, Unavailable):
-            raise SandboxUnavailableError(compiled.cause)
-        return compiled.inspection
-
-    async def close(self) -> None:
-        """Kill all processes; what waits or runs comes back as Unavailable."""
-        await self._pool.close()
-
-    async def _compile(self, text: str) -> _Compiled | Unavailable:
-        """Return what a confined child found in the source; the last ones asked for are remembered."""
-        source = text.encode("utf-8", "surrogatepass")
-        digest = hashlib.sha256(source).digest()
-        compiled = self._compiled.get(digest)
-        if compiled is None:
-            try:
-                found = await self._pool.inspect(source)
-            except ZygoteLostError:
-                found = await self._inspect_again(source)
-            except AssayError as error:
-                found = Unavailable(cause=str(error))
-            if isinstance(found, Unavailable):
-                return found
-            compiled = self._compiled[digest] = _read_description(found, source, digest)
-            if len(self._compiled) > _SOURCES_KEPT:
-                self._compiled.popitem(last=False)
-        else:
-            self._compiled.move_to_end(digest)
-        return compiled
-
-    async def _inspect_again(self, source: bytes) -> tuple[bytes, bytes] | Unavailable | None:
-        try:
-            return await self._pool.inspect(source)
-        except (ZygoteLostError, AssayError) as error:
-            return Unavailable(cause=str(error))
-
-
-def _refusal(revision: Revision, limits: Limits) -> Outcome | None:
-    """Return the outcome of a revision that this runner cannot even look at."""
-    if revision.source is None or revision.interface is None or revision.language is None:
-        message = f"revision {revision.number} has no source or no interface; save the code again"
-        return Raised(kind="entry-point-missing", type="NoSource", message=message)
-    if revision.language != "python":
-        message = f"this server does not run {revision.language} yet; it runs python"
-        return Raised(kind="syntax-error", type="UnsupportedLanguage", message=message)
-    size = len(revision.source.encode("utf-8", "surrogatepass"))
-    if size > limits.source_bytes:
-        message = f"the source has {size} bytes; at most {limits.source_bytes} are allowed"
-        return Raised(kind="syntax-error", type="SourceTooLarge", message=message)
-    return None
-
-
-def _read_description(found: tuple[bytes, bytes] | None, source: bytes, digest: bytes) -> _Compiled:
-    description = None
-    code = b""
-    if found is not None:
-        text, code = found
-        try:
-            description = _decode_description(text)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            description = None
-    if description is None:
-        message = "the source could not be compiled within the limits of time and memory"
-        at = _At(message=message, line=None, column=None)
-        description = _Description(names={}, unread={}, defect=at)
-    defect = description.defect and Defect(
-        kind="syntax-error",
-        message=description.defect.message,
-        line=description.defect.line,
-        column=description.defect.column,
-    )
-    inspection = Inspection(names=description.names, defect=defect)
-    return _Compiled(inspection, description.unread, code, source, digest)
+        return cls(rung.description, await Pool.start(launch_of(rung), workers))

@@ -14,7 +14,7 @@ import struct
 import sys
 import time
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import orjson
@@ -92,10 +92,16 @@ class LogWriter(io.RawIOBase):
 
 
 class Batch:
-    """The child's side of the conversation with the server."""
+    """The child's side of the conversation with the server; `offered` are the code's builtins, if not the usual."""
 
     def __init__(
-        self, channel: socket.socket, shared: mmap.mmap, cpu_s: float, result_bytes: int, log_bytes: int
+        self,
+        channel: socket.socket,
+        shared: mmap.mmap,
+        cpu_s: float,
+        result_bytes: int,
+        log_bytes: int,
+        offered: Mapping[str, Any] | None = None,
     ) -> None:
         self._channel = channel
         self._cpu_s = cpu_s
@@ -104,6 +110,7 @@ class Batch:
         self._item = memoryview(shared).cast("I")
         self._started = memoryview(shared).cast("d")
         self._begun = 0
+        self._offered = offered
         self._builtins = dict(builtins.__dict__)
         self._recursion_limit = sys.getrecursionlimit()
         self._out = self._new_stream()
@@ -169,8 +176,8 @@ class Batch:
                 if status == _MEMORY:
                     return False
                 pending, waiting, flushed = [], 0, now
-        if pending:
-            send(_join(pending))
+        pending.append(batch_id)
+        send(_join(pending))
         return True
 
     def _answer(self, arguments: list[memoryview], entry: str) -> tuple[int, bytes]:
@@ -179,6 +186,8 @@ class Batch:
             module = _Module(frames.MODULE_NAME)
             _modules[frames.MODULE_NAME] = module
             namespace = module.__dict__
+            if self._offered is not None:
+                namespace["__builtins__"] = self._offered
             _exec(self._code, namespace)
             function = namespace.get(entry, _MISSING)
             if function is _MISSING:

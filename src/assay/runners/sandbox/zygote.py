@@ -10,23 +10,40 @@ import select
 import signal
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import orjson
 
 from assay.runners.sandbox import confine, frames, worker_python
-from assay.runners.sandbox.inspection import inspect_source
+from assay.runners.sandbox.inspection import Compile, inspect_source, plainly
 
 UNCONFINED = 70
 _CHANNEL = 3
 
 
+def kill_process(pid: int) -> None:
+    """Kill this process."""
+    os.kill(pid, signal.SIGKILL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Custody:
+    """What is done to children: how they are confined and killed, how code is compiled, which builtins it gets."""
+
+    confine: Callable[[], None]
+    kill: Callable[[int], None] = kill_process
+    compile: Compile = plainly
+    offered: Mapping[str, Any] | None = None
+
+
 class Zygote:
     """Waits for the server's word, forks, kills when told to, and tells how each child ended."""
 
-    def __init__(self, control: socket.socket, confine_child: Callable[[], None]) -> None:
+    def __init__(self, control: socket.socket, custody: Custody) -> None:
         self._control = control
-        self._confine_child = confine_child
+        self._custody = custody
         self._mapped_bytes = confine.address_space_bytes()
         self._poll = select.poll()
         self._poll.register(control.fileno(), select.POLLIN)
@@ -49,7 +66,7 @@ class Zygote:
         if len(message) == frames.KILL.size:
             pid = self._pids.get(frames.KILL.unpack(message)[1])
             if pid is not None:
-                os.kill(pid, signal.SIGKILL)
+                self._custody.kill(pid)
         elif len(message) == frames.FORK.size:
             self._fork(message, *descriptors)
         return bool(message)
@@ -74,7 +91,9 @@ class Zygote:
         self._poll.unregister(handle)
         os.close(handle)
         number = self._handles.pop(handle)
-        _, status = os.waitpid(self._pids.pop(number), 0)
+        pid = self._pids.pop(number)
+        self._custody.kill(pid)
+        _, status = os.waitpid(pid, 0)
         self._control.send(frames.ENDED.pack(frames.CONTROL_ENDED, number, status))
 
     def _become_child(self, message: bytes, channel_descriptor: int, shared: int, parent: int) -> None:
@@ -92,23 +111,24 @@ class Zygote:
             os.closerange(_CHANNEL + 1, confine.MOST_FILES)
             channel = socket.socket(fileno=_CHANNEL)
             confine.limit_memory(self._mapped_bytes + frames.SHARED_BYTES, memory)
-            self._confine_child()
+            self._custody.confine()
             gc.enable()
             status = 0
             if what == frames.CONTROL_INSPECT:
-                _inspect(channel)
+                _inspect(channel, self._custody.compile)
             else:
                 log_bytes = min(log_bytes, frames.LOG_ROOM)
-                worker_python.Batch(channel, progress, cpu_s, result_bytes, log_bytes).serve()
+                offered = self._custody.offered
+                worker_python.Batch(channel, progress, cpu_s, result_bytes, log_bytes, offered).serve()
         finally:
             leave(status)
 
 
-def _inspect(channel: socket.socket) -> None:
+def _inspect(channel: socket.socket, compile_tree: Compile) -> None:
     channel.sendall(frames.BEGUN)
     (length,) = frames.INSPECT.unpack(channel.recv(frames.INSPECT.size, socket.MSG_WAITALL))
     source = channel.recv(length, socket.MSG_WAITALL) if length else b""
-    description, code = inspect_source(source)
+    description, code = inspect_source(source, compile_tree)
     text = orjson.dumps(description)
     channel.sendall(frames.INSPECTED.pack(len(text), len(code)) + text + code)
 
@@ -132,7 +152,12 @@ def main(
     confine_child = confine.prepare_filter(may_open=landlock)
     os.dup2(0, 1)
     os.dup2(0, 2)
+    serve(channel, Custody(confine=confine_child))
+
+
+def serve(control: socket.socket, custody: Custody) -> None:
+    """Be a zygote until the server hangs up, with all that is loaded by now shared with the children."""
     gc.collect()
     gc.freeze()
     gc.disable()
-    Zygote(channel, confine_child).serve()
+    Zygote(control, custody).serve()

@@ -8,10 +8,11 @@ import os
 import signal
 import socket
 import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from assay.errors import SandboxUnavailableError
 from assay.runners.sandbox import frames
-from assay.runners.sandbox.launch import Rung, zygote_command
 
 START_S = 15.0
 SILENCE_S = 5.0
@@ -20,6 +21,16 @@ _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 class ZygoteLostError(Exception):
     """The zygote died or fell silent: start another and try again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """How a zygote is started: its command line, given the descriptor of the control socket it inherits."""
+
+    command: Callable[[int], Sequence[str]]
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    directory: str = "/"
+    own_session: bool = True
 
 
 class Child:
@@ -78,7 +89,7 @@ class ZygoteProcess:
         self.lost = False
 
     @classmethod
-    async def start(cls, rung: Rung) -> "ZygoteProcess":
+    async def start(cls, launch: Launch) -> "ZygoteProcess":
         """Start a zygote and wait until it is ready. Raises SandboxUnavailableError with what it said.
 
         It is started from the event loop's thread, since it is killed when the thread that started it ends.
@@ -87,9 +98,10 @@ class ZygoteProcess:
         ours.setblocking(False)
         with theirs:
             process = subprocess.Popen(  # noqa: ASYNC220 - must be this thread's child
-                zygote_command(rung, theirs.fileno()),
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env={}, cwd="/",
-                pass_fds=(theirs.fileno(),), start_new_session=not rung.namespaces,
+                launch.command(theirs.fileno()),
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                env=launch.environment, cwd=launch.directory,
+                pass_fds=(theirs.fileno(),), start_new_session=launch.own_session,
             )  # fmt: skip
         zygote = cls(process, ours)
         loop = asyncio.get_running_loop()
