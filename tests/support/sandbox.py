@@ -7,8 +7,8 @@ from typing import Any
 
 from assay.domain.evaluator import Interface, Revision
 from assay.domain.outcome import Call, Limits, Outcome, Returned
+from assay.ports import Runner
 from assay.runners.sandbox.doctor import RUNGS
-from assay.runners.sandbox.runner import SandboxRunner
 
 LADDER = [RUNGS[0], RUNGS[1], RUNGS[3]]
 IMPATIENT = Limits(wall_s=1.0)
@@ -38,14 +38,12 @@ def calls_of(*inputs: Any) -> list[Call]:
     return [call_of(value, "an answer", None) for value in inputs]
 
 
-async def run(
-    runner: SandboxRunner, source: str, *inputs: Any, limits: Limits = IMPATIENT, **fields: Any
-) -> list[Outcome]:
+async def run(runner: Runner, source: str, *inputs: Any, limits: Limits = IMPATIENT, **fields: Any) -> list[Outcome]:
     """Run `evaluate` once for each value of its first argument."""
     return await runner.execute(revision_of(source, **fields), calls_of(*inputs), limits)
 
 
-async def value_of(runner: SandboxRunner, source: str, given: Any = None, **fields: Any) -> Any:
+async def value_of(runner: Runner, source: str, given: Any = None, **fields: Any) -> Any:
     """Return what one evaluation returned."""
     [outcome] = await run(runner, source, given, **fields)
     assert isinstance(outcome, Returned), outcome
