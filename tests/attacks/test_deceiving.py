@@ -90,6 +90,9 @@ FORGERIES = {
     "an answer for the next": "write(frame(1) + b'0.5')",
     "an answer for itself and the next": "write(frame(0) + b'0.5' + frame(1) + b'0.5')",
     "an answer for everyone": "write(b''.join(frame(n) + b'0.5' for n in range(3)))",
+    "an answer for itself, and the end": "write(frame(0) + b'0.5'); os._exit(0)",
+    "an answer for everyone, and the end": "write(b''.join(frame(n) + b'0.5' for n in range(3))); os._exit(0)",
+    "an answer for itself, and a hang": "write(frame(0) + b'0.5')\n        while True: pass",
     "an answer beyond the batch": "write(b''.join(frame(n) + b'0.5' for n in range(4)))",
 }
 FORGER = """

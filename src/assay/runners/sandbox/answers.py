@@ -12,11 +12,22 @@ from assay.runners.sandbox import frames
 _MAX_DEPTH = 65
 
 
+_OwnKind = Literal[
+    "script-raised",
+    "script-exited",
+    "sandbox-violation",
+    "entry-point-missing",
+    "unsupported-return-type",
+    "not-json-serialisable",
+    "non-finite",
+    "non-string-key",
+    "too-deep",
+    "bad-unicode",
+]
+
+
 class _Report(msgspec.Struct, frozen=True):
-    kind: Literal[
-        "script-raised", "script-exited", "sandbox-violation", "entry-point-missing", "unsupported-return-type",
-        "not-json-serialisable", "non-finite", "non-string-key", "too-deep", "bad-unicode",
-    ]  # fmt: skip
+    kind: _OwnKind
     type: str
     message: str
     line: int | None

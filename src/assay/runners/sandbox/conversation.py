@@ -87,10 +87,10 @@ class Conversation:
     def _find_culprit(self, ended: Round, offset: int, count: int) -> None:
         """Ask the child's own counter, as far as it agrees with what was asked and answered."""
         begun, started = self._child.progress()
-        culprit = begun - offset - 1
-        if culprit >= count > 1:
+        culprit, answered = begun - offset - 1, len(ended.outcomes)
+        if culprit >= count > 1 or (answered and culprit < answered):
             ended.end = "forged"
-        ended.culprit = min(max(culprit, len(ended.outcomes)), count - 1)
+        ended.culprit = min(max(culprit, answered), count - 1)
         ended.logs = shown_logs(*self._child.logs(self._limits.log_bytes))
         ended.spent_s = min(max(time.monotonic() - started, 0.0), self._limits.wall_s) if started > 0 else 0.0
 
