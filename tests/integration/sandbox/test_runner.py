@@ -332,7 +332,7 @@ async def test_evaluators_that_hang_do_not_hold_up_others(runner: SandboxRunner)
     ]
     await asyncio.sleep(0.3)
     assert await asyncio.wait_for(value_of(runner, ECHO, "quick", number=50), 10) == "quick"
-    assert await asyncio.wait_for(value_of(runner, ECHO, "quick", number=50, project_id="other"), 10) == "quick"
+    assert await asyncio.wait_for(value_of(runner, ECHO, "quick", number=50, project_id="slow"), 10) == "quick"
     assert not any(task.done() for task in hanging)
     for task in hanging:
         task.cancel()

@@ -16,7 +16,7 @@ from assay.runners.sandbox.zygote_process import Child, Launch, ZygoteLostError,
 
 # A batch that runs longer than this no longer keeps others from starting.
 _BRISK_S = 0.1
-_LEAST_CHILDREN = 16
+_LEAST_CHILDREN = 32
 _BATCHES_A_CHILD = 8
 _MOST_FAILURES = 3
 _INSPECTIONS = 4
@@ -45,7 +45,7 @@ class Pool:
         self._launch = launch
         self._zygotes = zygotes
         self._workers = len(zygotes)
-        self._most_children = max(_LEAST_CHILDREN, 4 * self._workers)
+        self._most_children = max(_LEAST_CHILDREN, 8 * self._workers)
         self._waiting = Waiting()
         self._running: dict[asyncio.Task[None], _Running] = {}
         self._dispatching = False
@@ -105,7 +105,7 @@ class Pool:
         idle = self._workers - sum(running.brisk for running in self._running.values())
 
         def eligible(program: Program) -> bool:
-            few = projects[program.project_id] < self._most_children // 2
+            few = projects[program.project_id] < self._most_children * 3 // 4
             return few and programs[program.key] < max(2, self._workers)
 
         while idle > 0 and len(self._running) < self._most_children:
