@@ -1,16 +1,20 @@
 """The external interface: what an endpoint is sent, and what it answers."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from assay.domain.check import Metrics, Reading, Verdict
 from assay.domain.evaluator import Revision
 from assay.domain.json_value import JsonObject, JsonValue
+from assay.domain.metrics import DEEPEST
 from assay.domain.subject import Subject, Testcase
 from assay.domain.trace import Span, Totals
 from assay.interfaces.shapes import described, errored
 from assay.interfaces.spans import in_reading_order, latency_ms, milliseconds_iso, span_record
 
 SCHEMA_VERSION = 2
+LONGEST_REASON = 4000
+LARGEST_SCORE = 1.7976931348623157e308
+TOO_DEEP = f"(nested more than {DEEPEST} levels deep, left out)"
 
 
 def payload(revision: Revision, subject: Subject) -> JsonObject:
@@ -34,7 +38,8 @@ def payload(revision: Revision, subject: Subject) -> JsonObject:
 def read(revision: Revision, value: JsonValue) -> Reading:
     """Read an endpoint's answer: only `matches`, a real boolean, decides; it fails when it equals `raise_when`.
 
-    A numeric `score` (on any scale) and a `reason` in text are recorded; everything else is kept as metadata.
+    A numeric `score` (on any scale) and a `reason` in text are recorded; everything else is kept as metadata. What is
+    too long or too deep to be kept is cut, and says so.
     """
     if not isinstance(value, dict):
         return _malformed(f"The endpoint answered with {described(value, 'javascript')}")
@@ -46,10 +51,10 @@ def read(revision: Revision, value: JsonValue) -> Reading:
     rest = {key: inner for key, inner in value.items() if key != "matches"}
     metrics: Metrics = {"matches": matches}
     score = rest.get("score")
-    if isinstance(score, int | float) and not isinstance(score, bool):
+    if isinstance(score, int | float) and not isinstance(score, bool) and abs(score) <= LARGEST_SCORE:
         metrics["score"] = rest.pop("score")
     reason = rest.get("reason")
-    text = reason if isinstance(reason, str) else None
+    text = _cut(reason) if isinstance(reason, str) else None
     if reason is None or text is not None:
         rest.pop("reason", None)
     if score is None:
@@ -58,9 +63,31 @@ def read(revision: Revision, value: JsonValue) -> Reading:
         status="scored",
         metrics=metrics,
         reason=text,
-        metadata=rest or None,
+        metadata={key: TOO_DEEP if _is_deep(inner) else inner for key, inner in rest.items()} or None,
         verdict=Verdict(failed=matches == revision.raise_when, reason=text),
     )
+
+
+def _cut(reason: str) -> str:
+    if len(reason) <= LONGEST_REASON:
+        return reason
+    return f"{reason[:LONGEST_REASON]}… ({len(reason)} characters in all)"
+
+
+def _is_deep(value: JsonValue) -> bool:
+    """Tell whether a value is nested more than 64 levels deep."""
+    level = [value]
+    for _ in range(DEEPEST):
+        level = [inner for outer in level for inner in _inside(outer)]
+        if not level:
+            return False
+    return True
+
+
+def _inside(value: JsonValue) -> Iterable[JsonValue]:
+    if isinstance(value, list):
+        return value
+    return value.values() if isinstance(value, dict) else ()
 
 
 def _malformed(found: str) -> Reading:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from assay.domain.evaluator import Revision
-from assay.domain.json_value import JsonValue
+from assay.domain.json_value import JsonObject, JsonValue
 from assay.domain.subject import Subject
 from assay.domain.subject import Testcase as Row
 from assay.interfaces import webhook
@@ -104,6 +104,27 @@ def test_whatever_else_came_is_kept_as_metadata() -> None:
     reading = webhook.read(external(), {"matches": False, "reason": {"code": 5}, "score": "high", "extra": [1]})
     assert reading.metrics == {"matches": False}
     assert reading.metadata == {"reason": {"code": 5}, "score": "high", "extra": [1]}
+
+
+def test_a_reason_that_is_too_long_is_cut_and_says_so() -> None:
+    reading = webhook.read(external(), {"matches": True, "reason": "x" * 500_000})
+    assert reading.verdict is not None
+    assert reading.verdict.reason == reading.reason == "x" * 4000 + "… (500000 characters in all)"
+
+
+def test_metadata_that_is_nested_too_deep_is_left_out_and_says_so() -> None:
+    deep: JsonValue = []
+    for _ in range(64):
+        deep = [deep]
+    kept: JsonObject = {"flat": [[{"a": [1]}]], "wide": list("w" * 100_000)}
+    reading = webhook.read(external(), {"matches": True, "deep": deep, **kept})
+    assert reading.verdict is not None
+    assert reading.metadata == {"deep": "(nested more than 64 levels deep, left out)", **kept}
+
+
+def test_a_score_beyond_every_number_is_metadata() -> None:
+    reading = webhook.read(external(), {"matches": True, "score": 10**400})
+    assert (reading.metrics, reading.metadata) == ({"matches": True}, {"score": 10**400})
 
 
 @pytest.mark.parametrize(

@@ -4,47 +4,42 @@ import asyncio
 import ssl
 import time
 from collections.abc import Sequence
+from weakref import WeakValueDictionary
 
 import httpcore2
-import httpx2
-import msgspec
 
 from assay.domain.evaluator import Revision
 from assay.domain.json_value import JsonValue
 from assay.domain.outcome import Call, Inspection, Limits, Outcome, Raised, RaisedKind, Returned
 from assay.runners.webhook.address_guard import AddressGuard, BlockedAddressError, GuardedBackend
+from assay.runners.webhook.answer import demand_success, json_of, read_body
+from assay.runners.webhook.failure import CallError
+from assay.runners.webhook.target import masked, shortened, target
 
-RESPONSE_BYTES = 1024 * 1024
-AT_ONCE = 16
-OK = range(200, 300)
-REDIRECTS = range(300, 400)
+AT_ONCE = 8
 HEADERS = [
     (b"Content-Type", b"application/json"),
     (b"Accept", b"application/json"),
     (b"Accept-Encoding", b"identity"),
     (b"User-Agent", b"Assay"),
 ]
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-
-
-class CallError(Exception):
-    """The exchange failed in a way the evaluator's author can mend."""
-
-    def __init__(self, kind: RaisedKind, message: str) -> None:
-        super().__init__(message)
-        self.kind: RaisedKind = kind
 
 
 class WebhookRunner:
-    """Runs external revisions over HTTP; proxies of the environment are not used, and redirects not followed."""
+    """Runs external revisions over HTTP; proxies of the environment are not used, and redirects not followed.
+
+    An endpoint (a URL without its query) has at most 8 calls at once, so that one that hangs takes nothing from others.
+    """
 
     def __init__(self, guard: AddressGuard) -> None:
+        self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        self._backend = GuardedBackend(guard)
         self._pool = httpcore2.AsyncConnectionPool(
             ssl_context=ssl.create_default_context(),
-            max_connections=64,
-            max_keepalive_connections=16,
+            max_connections=None,
+            max_keepalive_connections=64,
             keepalive_expiry=5.0,
-            network_backend=GuardedBackend(guard),
+            network_backend=self._backend,
         )
 
     @property
@@ -57,11 +52,12 @@ class WebhookRunner:
 
         Whatever the endpoint does comes back as an outcome, in the order given.
         """
-        turns = asyncio.Semaphore(AT_ONCE)
+        url = revision.url or ""
+        turns = self._turns.setdefault(masked(url), asyncio.Semaphore(AT_ONCE))
 
         async def one(call: Call) -> Outcome:
             async with turns:
-                return await self._outcome(revision.url or "", call.arguments[0], limits)
+                return await self._outcome(url, call.arguments[0], limits)
 
         return list(await asyncio.gather(*(one(call) for call in calls)))
 
@@ -72,6 +68,7 @@ class WebhookRunner:
     async def close(self) -> None:
         """Close all connections."""
         await self._pool.aclose()
+        self._backend.close()
 
     async def _outcome(self, url: str, body: bytes, limits: Limits) -> Outcome:
         started = time.perf_counter()
@@ -84,17 +81,17 @@ class WebhookRunner:
         return Returned(value=value, duration_s=time.perf_counter() - started)
 
     async def _exchange(self, url: str, body: bytes, limits: Limits) -> JsonValue:
-        target = _target(url)
         shown = masked(url)
+        endpoint = target(url)
         if len(body) > limits.payload_bytes:
             raise CallError(
                 "too_large", f"The trace has {len(body)} bytes as JSON; at most {limits.payload_bytes} are sent."
             )
         try:
             async with asyncio.timeout(limits.wall_s):
-                async with self._pool.stream("POST", target, headers=HEADERS, content=body) as response:
-                    _demand_success(response, shown)
-                    answer = await _read(response, shown)
+                async with self._pool.stream("POST", endpoint, headers=HEADERS, content=body) as response:
+                    demand_success(response, shown)
+                    answer = await read_body(response, shown)
         except (TimeoutError, httpcore2.TimeoutException) as error:
             raise CallError("timeout", f"{shown} did not answer within {limits.wall_s:g} s.") from error
         except BlockedAddressError as error:
@@ -102,59 +99,11 @@ class WebhookRunner:
                 "blocked_address",
                 f"{shown} is not at a public address, and the operator has not allowed it; nothing was sent.",
             ) from error
-        except (httpcore2.NetworkError, httpcore2.ProtocolError) as error:
+        except (httpcore2.NetworkError, httpcore2.ProtocolError, ssl.SSLError) as error:
             kind: RaisedKind = "tls" if _is_tls(error) else "connection"
-            raise CallError(kind, f"{shown} cannot be reached: {error or type(error).__name__}.") from error
-        try:
-            return msgspec.json.decode(answer.removeprefix(BYTE_ORDER_MARK))
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            found = answer[:60].decode("utf-8", "replace")
-            raise CallError("not_json", f"{shown} answered something that is not JSON: {found!r}.") from error
-
-
-def masked(url: str) -> str:
-    """Return the URL as it may be shown: without its query, fragment and credentials, which can hold secrets."""
-    address, query, _ = url.partition("#")[0].partition("?")
-    scheme, separator, rest = address.partition("://")
-    authority, slash, path = rest.partition("/")
-    host = authority.rpartition("@")[2]
-    return f"{scheme}{separator}{host}{slash}{path}" + ("?…" if query else "")
-
-
-def _target(url: str) -> httpcore2.URL:
-    try:
-        parsed = httpx2.URL(url)
-    except (httpx2.InvalidURL, ValueError) as error:
-        raise CallError("connection", f"{masked(url)} is not a URL.") from error
-    if parsed.scheme not in ("http", "https") or not parsed.host:
-        raise CallError("connection", f"{masked(url)} is not an http or https URL with a host.")
-    if parsed.userinfo:
-        raise CallError(
-            "blocked_address", f"{masked(url)} has credentials before its host; put a token in the query instead."
-        )
-    return httpcore2.URL(scheme=parsed.raw_scheme, host=parsed.raw_host, port=parsed.port, target=parsed.raw_path)
-
-
-def _demand_success(response: httpcore2.Response, shown: str) -> None:
-    if response.status in OK:
-        return
-    if response.status in REDIRECTS:
-        where = next((value for name, value in response.headers if name.lower() == b"location"), b"nowhere")
-        raise CallError(
-            "redirect",
-            f"{shown} answered {response.status} and points to {masked(where.decode('latin-1'))}; "
-            "redirects are not followed, so give the final URL.",
-        )
-    raise CallError("http_status", f"{shown} answered {response.status}; only 2xx counts as an answer.")
-
-
-async def _read(response: httpcore2.Response, shown: str) -> bytes:
-    answer = bytearray()
-    async for part in response.aiter_stream():
-        answer += part
-        if len(answer) > RESPONSE_BYTES:
-            raise CallError("too_large", f"{shown} answered more than {RESPONSE_BYTES} bytes, which is the limit.")
-    return bytes(answer)
+            cause = shortened(str(error)) or "the connection broke off"
+            raise CallError(kind, f"{shown} cannot be reached: {cause.rstrip('.')}.") from error
+        return json_of(answer, shown)
 
 
 def _is_tls(error: BaseException | None) -> bool:
