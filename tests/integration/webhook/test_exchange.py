@@ -297,10 +297,10 @@ async def test_an_endpoint_that_wants_a_certificate_of_ours_is_a_tls_failure() -
         tls = tls_server(client_certificate=True).wrap_socket(
             connection, server_side=True, do_handshake_on_connect=False
         )
-        with tls, suppress(ssl.SSLError):
-            tls.do_handshake()
-        answered.wait(10)
-        connection.close()
+        with tls:
+            with suppress(ssl.SSLError):
+                tls.do_handshake()
+            answered.wait(10)
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         refusing = asyncio.create_task(asyncio.to_thread(refuse, listener))
