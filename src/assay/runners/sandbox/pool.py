@@ -121,7 +121,11 @@ class Pool:
             task.add_done_callback(self._finished)
 
     def _finished(self, task: asyncio.Task[None]) -> None:
-        del self._running[task]
+        running = self._running.pop(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            for item in running.items:
+                item.settle(Unavailable(cause=f"the sandbox failed: {type(error).__name__}: {error}"))
         self._dispatch_soon()
 
     def _give_way(self, running: _Running) -> None:
