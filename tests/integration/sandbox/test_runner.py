@@ -288,6 +288,15 @@ async def test_a_payload_of_several_megabytes_passes(runner: SandboxRunner) -> N
     assert [outcome.value for outcome in outcomes if isinstance(outcome, Returned)] == [5_000_000] * 3
 
 
+async def test_a_payload_beyond_the_memory_budget_breaches_it_alone(runner: SandboxRunner) -> None:
+    source = "def evaluate(inputs, outputs, trace):\n    return len(inputs)"
+    limits = Limits(memory_bytes=16 << 20, payload_bytes=64 << 20)
+    outcomes = await run(runner, source, "x", "x" * (40 << 20), "xx", limits=limits)
+    assert isinstance(outcomes[1], Exceeded)
+    assert outcomes[1].budget == "memory"
+    assert [outcome.value for outcome in outcomes if isinstance(outcome, Returned)] == [1, 2]
+
+
 async def test_a_thousand_calls_come_back_in_their_order(runner: SandboxRunner) -> None:
     source = (
         "def evaluate(inputs, outputs, trace):\n    if inputs % 100 == 7: raise ValueError(inputs)\n    return inputs"

@@ -137,7 +137,11 @@ class Batch:
             if raw_sizes is None:
                 return
             sizes = struct.unpack(f"<{count * width}I", raw_sizes)
-            body = self._receive(sum(sizes))
+            try:
+                body = self._receive(sum(sizes))
+            except MemoryError:
+                self._channel.sendall(_pack(batch_id, 0, _MEMORY, 0.0, 0, 4, 0) + b"null")
+                return
             if body is None or not self._run(batch_id, count, width, sizes, body):
                 return
 
