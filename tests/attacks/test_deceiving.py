@@ -2,7 +2,7 @@
 
 import pytest
 
-from assay.domain.outcome import Raised, Returned
+from assay.domain.outcome import Limits, Raised, Returned
 from assay.runners.sandbox.runner import SandboxRunner
 from support.sandbox import run, value_of
 
@@ -120,7 +120,7 @@ def evaluate(inputs, outputs, trace):
         {FORGERIES[what]}
     return inputs
 """
-    outcomes = await run(runner, source, 0, 1, 2)
+    outcomes = await run(runner, source, 0, 1, 2, limits=Limits(wall_s=1))
     assert isinstance(outcomes[0], Raised), outcomes[0]
     assert outcomes[0].type == "ForgedResult"
     assert [outcome.value for outcome in outcomes if isinstance(outcome, Returned)] == [1, 2]

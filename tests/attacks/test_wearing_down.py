@@ -47,7 +47,7 @@ def forge():
 @pytest.mark.parametrize("how", HANGS)
 async def test_what_hangs_is_killed_and_alone_blamed(runner: SandboxRunner, how: str) -> None:
     source = f"{PREFIX}\ndef evaluate(inputs, outputs, trace):\n    if inputs:\n        {HANGS[how]}\n    return True"
-    outcomes = await run(runner, source, 0, 1, 0, limits=Limits(wall_s=0.5))
+    outcomes = await run(runner, source, 0, 1, 0, limits=Limits(wall_s=1))
     assert isinstance(outcomes[1], Exceeded)
     assert outcomes[1].budget == "wall"
     assert [type(outcomes[index]) for index in (0, 2)] == [Returned, Returned]

@@ -11,7 +11,7 @@ from assay.ports import Runner
 from assay.runners.sandbox.doctor import RUNGS
 
 LADDER = [RUNGS[0], RUNGS[1], RUNGS[3]]
-IMPATIENT = Limits(wall_s=1.0)
+IMPATIENT = Limits(wall_s=4.0)
 
 
 def revision_of(source: str, interface: Interface = "evaluate", project_id: str = "p", number: int = 1) -> Revision:
