@@ -20,6 +20,7 @@ HANGS = {
     "an endless iterator": "sum(itertools.count())",
     "a clock that stands still": "setattr(time, 'perf_counter', float); setattr(time, 'monotonic', float); spin()",
     "a lie about progress": "forge(); spin()",
+    "a destructor": "globals().__setitem__('TRAP', Trap())",
 }
 PREFIX = """
 import gc, itertools, mmap, os, re, signal, time
@@ -31,6 +32,10 @@ def spin():
                 pass
         except BaseException:
             pass
+
+class Trap:
+    def __del__(self):
+        spin()
 
 def mask():
     signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))

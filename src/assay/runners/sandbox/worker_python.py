@@ -185,11 +185,14 @@ class Batch:
         return True
 
     def _answer(self, arguments: list[memoryview], entry: str) -> tuple[int, bytes]:
-        """Run one evaluation in fresh module globals."""
+        """Run one evaluation in fresh module globals.
+
+        They are cleared at its end, so that what its objects do when they die falls into its own time.
+        """
+        module = _Module(frames.MODULE_NAME)
+        _modules[frames.MODULE_NAME] = module
+        namespace = module.__dict__
         try:
-            module = _Module(frames.MODULE_NAME)
-            _modules[frames.MODULE_NAME] = module
-            namespace = module.__dict__
             if self._offered is not None:
                 namespace["__builtins__"] = self._offered
             _exec(self._code, namespace)
@@ -220,6 +223,8 @@ class Batch:
             return _MEMORY, b"null"
         except BaseException as error:
             return _RAISED, _dumps(describe(error, self._source))
+        finally:
+            _clear(namespace)
         if _length(result) > self._result_bytes:
             return _RESULT, b"%d" % _length(result)
         return _RETURNED, result
@@ -291,4 +296,5 @@ _Module: Callable[[str], types.ModuleType] = types.ModuleType
 _modules = sys.modules
 _loads, _dumps, _pack, _join = orjson.loads, orjson.dumps, frames.RESULT.pack, b"".join
 _exec, _hasattr, _length, _update, _clock = exec, hasattr, len, dict[str, Any].update, time.perf_counter
+_clear = dict[str, Any].clear
 _set_recursion_limit, _signal, _set_timer = sys.setrecursionlimit, signal.signal, signal.setitimer
