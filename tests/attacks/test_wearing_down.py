@@ -35,7 +35,7 @@ def spin():
 
 class Trap:
     def __del__(self):
-        spin()
+        while True: pass
 
 def mask():
     signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))
