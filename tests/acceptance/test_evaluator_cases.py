@@ -20,6 +20,8 @@ from assay.engine import Engine
 from assay.ingest.assembly import assemble
 from assay.ingest.otlp import BodyLimits, decode_traces
 from assay.ingest.plain import decode_plain
+from assay.ports import Runner
+from assay.runners.restricted.runner import RestrictedRunner
 from assay.runners.sandbox.runner import SandboxRunner
 from assay.testing import FixedClock, a_revision
 from support.cases import Case, allowed, built, cases_of, name_of
@@ -40,13 +42,13 @@ async def handler(input, output, expected, metadata, trace):
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-def in_python(area: str, *, sampled: bool = False) -> list[Case]:
-    """Return the cases of Python and the default runner; those that draw a sample apart."""
+def in_python(area: str, *, runner: str | None = None, sampled: bool = False) -> list[Case]:
+    """Return the cases of Python and this runner (None: the default); those that draw a sample apart."""
     return [
         case
         for case in cases_of(area)
         if case["given"]["language"] == "python"
-        and "runner" not in case["given"]
+        and case["given"].get("runner") == runner
         and ("sample_rate" in case["given"]) == sampled
     ]
 
@@ -58,6 +60,23 @@ async def runner() -> AsyncIterator[SandboxRunner]:
         yield sandbox
     finally:
         await sandbox.close()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def restricted() -> AsyncIterator[RestrictedRunner]:
+    started = await RestrictedRunner.start(workers=1)
+    try:
+        yield started
+    finally:
+        await started.close()
+
+
+@pytest.mark.parametrize("case", in_python("code-evaluator", runner="restricted"), ids=name_of)
+async def test_evaluate_restricted(case: Case, restricted: RestrictedRunner) -> None:
+    given = case["given"]
+    revision = a_revision(given["script"], interface=INTERFACES[given["interface"]])
+    checks = await checks_of(restricted, case, revision, evaluate_subjects(given))
+    assert_one_of(allowed(case["expect"]), lambda expected: assert_evaluated(expected, checks))
 
 
 @pytest.mark.parametrize("case", in_python("code-evaluator"), ids=name_of)
@@ -102,7 +121,7 @@ async def test_a_sample_is_as_large_as_its_rate_and_the_same_at_every_look(case:
     assert picked == again
 
 
-async def checks_of(runner: SandboxRunner, case: Case, revision: Revision, subjects: Sequence[Subject]) -> list[Check]:
+async def checks_of(runner: Runner, case: Case, revision: Revision, subjects: Sequence[Subject]) -> list[Check]:
     """Return a check a subject; only a case about time has less of it than the default."""
     limits = IMPATIENT if case["fault"] == "timeout" else Limits()
     checks = await Engine({"python": runner}, CLOCK, limits).evaluate(revision, subjects)

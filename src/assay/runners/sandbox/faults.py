@@ -16,12 +16,11 @@ class SandboxViolationError(Exception):
 
 
 class RefusedCodeError(SandboxViolationError):
-    """The code cannot be compiled, because it asks for what the sandbox keeps from it; `line` and `column` from 1."""
+    """The code cannot be compiled, because it asks for what the sandbox keeps from it; `line` is 1-based."""
 
-    def __init__(self, message: str, line: int | None, column: int | None) -> None:
+    def __init__(self, message: str, line: int | None) -> None:
         super().__init__(message)
         self.line = line
-        self.column = column
 
 
 def describe(error: BaseException, source: bytes) -> dict[str, Any]:

@@ -47,7 +47,7 @@ def inspect_source(source: bytes, compile_tree: Compile) -> tuple[dict[str, Any]
         unread = {entry: _unread(tree, entry) for entry in ("evaluate", "handler")}
         code = compile_tree(tree)
     except RefusedCodeError as error:
-        return _defect(str(error), error.line, error.column, kind="sandbox-violation"), b""
+        return _defect(str(error), error.line, None, kind="sandbox-violation"), b""
     except SyntaxError as error:
         return _defect(error.msg, error.lineno, error.offset), b""
     except (ValueError, RecursionError, MemoryError) as error:
