@@ -117,19 +117,14 @@ async def live(server: Server) -> dict[str, int]:
 
 
 def latencies_ms(server: Server, evaluator_id: str, answered: dict[str, int]) -> list[float]:
-    """Return accepted-to-recorded times without the settle time."""
+    """Return accepted-to-recorded times without the settle time, once every trace has its check."""
     deadline = time.monotonic() + 60
-    while server.get(f"/agent-monitoring/custom-evaluators/{evaluator_id}/events", limit=1)["totalCount"] < len(
-        answered
-    ):
-        if time.monotonic() > deadline:
-            raise TimeoutError("checks are missing")
-        time.sleep(0.2)
-    return [
-        (event["recordedAtNs"] - answered[event["traceId"]]) / 1e6 - SETTLE_S * 1000
-        for event in server.events(evaluator_id)
-        if event["traceId"] in answered
-    ]
+    while time.monotonic() < deadline:
+        recorded = {event["traceId"]: event["recordedAtNs"] for event in server.events(evaluator_id)}
+        if answered.keys() <= recorded.keys():
+            return [(recorded[trace_id] - at) / 1e6 - SETTLE_S * 1000 for trace_id, at in answered.items()]
+        time.sleep(0.5)
+    raise TimeoutError("checks are missing")
 
 
 def show(what: str, times: list[float]) -> None:

@@ -5,7 +5,7 @@ import sys
 import typer
 
 from assay.cli import demo, doctor, evaluate, keys, serve
-from assay.errors import AssayError
+from assay.errors import AssayError, InvalidInputError
 
 app = typer.Typer(
     name="assay",
@@ -26,7 +26,8 @@ def run() -> None:
     try:
         app()
     except AssayError as error:
-        print(f"assay: {error}", file=sys.stderr)
+        line = error.line if isinstance(error, InvalidInputError) else None
+        print(f"assay: {error}" + (f" (line {line})" if line else ""), file=sys.stderr)
         sys.exit(2)
 
 
