@@ -160,7 +160,7 @@ SABOTAGE: dict[str, str] = {
 async def test_sabotage_of_the_harness_does_not_outlive_the_batch(runner: SandboxRunner, what: str) -> None:
     source = f"""{FORGER}
 def evaluate(inputs, outputs, trace):
-    worker = sys.modules["assay.runners.sandbox.worker_python"]
+    worker = sys.modules["assay.runners.children.worker_python"]
     {SABOTAGE[what]}
     return 0.25
 """

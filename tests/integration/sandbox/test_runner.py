@@ -515,9 +515,11 @@ import sys
 def evaluate(inputs, outputs, trace):
     return sorted(name for name in sys.modules if name.partition(".")[0] not in sys.stdlib_module_names)
 """
-    ours = ("confine", "faults", "frames", "inspection", "plain", "syscalls", "worker_python", "zygote")
+    shared = ("bounds", "faults", "frames", "inspection", "plain", "worker_python", "zygote")
+    own = ("confine", "syscalls", "zygote")
     assert set(await value_of(runner, source)) == {
-        "assay", "assay.runners", "assay.runners.sandbox", *(f"assay.runners.sandbox.{name}" for name in ours),
+        "assay", "assay.runners", "assay.runners.children", *(f"assay.runners.children.{name}" for name in shared),
+        "assay.runners.sandbox", *(f"assay.runners.sandbox.{name}" for name in own),
         "__main__", "evaluator", "orjson", "orjson.orjson",
     }  # fmt: skip
 

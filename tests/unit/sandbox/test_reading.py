@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.domain.outcome import Exceeded, Limits, Returned
-from assay.runners.sandbox import frames
-from assay.runners.sandbox.conversation import _Reader  # pyright: ignore[reportPrivateUsage]
+from assay.runners.children import frames
+from assay.runners.children.conversation import _Reader  # pyright: ignore[reportPrivateUsage]
 
 BATCH = b"12345678"
 

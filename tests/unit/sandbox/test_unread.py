@@ -2,7 +2,7 @@
 
 import pytest
 
-from assay.runners.sandbox.inspection import inspect_source, plainly
+from assay.runners.children.inspection import inspect_source, plainly
 
 
 def unread(source: str, entry: str = "evaluate") -> list[int]:

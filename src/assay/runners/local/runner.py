@@ -4,9 +4,9 @@ import os
 import sys
 from typing import Self
 
-from assay.runners.sandbox.pool import Pool
-from assay.runners.sandbox.pooled import PooledRunner
-from assay.runners.sandbox.zygote_process import Launch
+from assay.runners.children.pool import Pool
+from assay.runners.children.pooled import PooledRunner
+from assay.runners.children.zygote_process import Launch
 
 _OURS = "ASSAY_"
 

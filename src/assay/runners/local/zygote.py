@@ -5,8 +5,8 @@ import os
 import signal
 import socket
 
-from assay.runners.sandbox.confine import die_with_parent
-from assay.runners.sandbox.zygote import Custody, serve
+from assay.runners.children.bounds import die_with_parent
+from assay.runners.children.zygote import Custody, serve
 
 
 def main(control: int) -> None:

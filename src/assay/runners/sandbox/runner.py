@@ -2,10 +2,10 @@
 
 from typing import Self
 
+from assay.runners.children.pool import Pool
+from assay.runners.children.pooled import PooledRunner
 from assay.runners.sandbox.doctor import Minimum, highest_rung
 from assay.runners.sandbox.launch import Rung, launch_of
-from assay.runners.sandbox.pool import Pool
-from assay.runners.sandbox.pooled import PooledRunner
 
 
 class SandboxRunner(PooledRunner):

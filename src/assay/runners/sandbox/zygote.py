@@ -1,136 +1,16 @@
-"""The warm process that forks a confined child for each batch. It holds trusted code only, and stays lean.
+"""The warm process behind the sandbox, whose children confine themselves before they run code. It stays lean.
 
-Started as `python -I -S -B -c ...` with the control socket as its one descriptor beside the standard ones.
+Started as `python -I -S -B -c ...`.
 """
 
-import gc
-import mmap
 import os
-import select
-import signal
 import socket
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
 
-import orjson
-
-from assay.runners.sandbox import confine, frames, worker_python
-from assay.runners.sandbox.inspection import Compile, inspect_source, plainly
-
-UNCONFINED = 70
-_CHANNEL = 3
-
-
-def kill_process(pid: int) -> None:
-    """Kill this process."""
-    os.kill(pid, signal.SIGKILL)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Custody:
-    """What is done to children: how they are confined and killed, how code is compiled, which builtins it gets."""
-
-    confine: Callable[[], None]
-    kill: Callable[[int], None] = kill_process
-    compile: Compile = plainly
-    offered: Mapping[str, Any] | None = None
-
-
-class Zygote:
-    """Waits for the server's word, forks, kills when told to, and tells how each child ended."""
-
-    def __init__(self, control: socket.socket, custody: Custody) -> None:
-        self._control = control
-        self._custody = custody
-        self._mapped_bytes = confine.address_space_bytes()
-        self._poll = select.poll()
-        self._poll.register(control.fileno(), select.POLLIN)
-        self._pids: dict[int, int] = {}
-        self._handles: dict[int, int] = {}
-
-    def serve(self) -> None:
-        """Serve until the server hangs up."""
-        self._control.send(frames.CONTROL_READY)
-        while True:
-            for descriptor, _ in self._poll.poll():
-                if descriptor in self._handles:
-                    self._bury(descriptor)
-                elif not self._obey():
-                    return
-
-    def _obey(self) -> bool:
-        """Do what the server says next; tell whether it is still there."""
-        message, descriptors, _, _ = socket.recv_fds(self._control, frames.CONTROL_BYTES, 2)
-        if len(message) == frames.KILL.size:
-            pid = self._pids.get(frames.KILL.unpack(message)[1])
-            if pid is not None:
-                self._custody.kill(pid)
-        elif len(message) == frames.FORK.size:
-            self._fork(message, *descriptors)
-        return bool(message)
-
-    def _fork(self, message: bytes, channel: int, shared: int) -> None:
-        number = frames.FORK.unpack(message)[1]
-        parent = os.getpid()
-        try:
-            pid = os.fork()
-        except OSError:
-            self._control.send(frames.ENDED.pack(frames.CONTROL_ENDED, number, frames.NOT_FORKED))
-        else:
-            if pid == 0:
-                self._become_child(message, channel, shared, parent)
-            handle = os.pidfd_open(pid)
-            self._pids[number], self._handles[handle] = pid, number
-            self._poll.register(handle, select.POLLIN)
-        os.close(channel)
-        os.close(shared)
-
-    def _bury(self, handle: int) -> None:
-        self._poll.unregister(handle)
-        os.close(handle)
-        number = self._handles.pop(handle)
-        pid = self._pids.pop(number)
-        self._custody.kill(pid)
-        _, status = os.waitpid(pid, 0)
-        self._control.send(frames.ENDED.pack(frames.CONTROL_ENDED, number, status))
-
-    def _become_child(self, message: bytes, channel_descriptor: int, shared: int, parent: int) -> None:
-        leave = os._exit
-        status = UNCONFINED
-        try:
-            confine.die_with_parent()
-            if os.getppid() != parent:
-                return
-            what, _, memory, cpu_s, result_bytes, log_bytes = frames.FORK.unpack(message)
-            progress = mmap.mmap(shared, frames.SHARED_BYTES)
-            self._control.detach()
-            if channel_descriptor != _CHANNEL:
-                os.dup2(channel_descriptor, _CHANNEL, inheritable=False)
-            os.closerange(_CHANNEL + 1, confine.MOST_FILES)
-            channel = socket.socket(fileno=_CHANNEL)
-            confine.limit_memory(self._mapped_bytes + frames.SHARED_BYTES, memory)
-            self._custody.confine()
-            gc.enable()
-            status = 0
-            if what == frames.CONTROL_INSPECT:
-                _inspect(channel, self._custody.compile)
-            else:
-                log_bytes = min(log_bytes, frames.LOG_ROOM)
-                offered = self._custody.offered
-                worker_python.Batch(channel, progress, cpu_s, result_bytes, log_bytes, offered).serve()
-        finally:
-            leave(status)
-
-
-def _inspect(channel: socket.socket, compile_tree: Compile) -> None:
-    channel.sendall(frames.BEGUN)
-    (length,) = frames.INSPECT.unpack(channel.recv(frames.INSPECT.size, socket.MSG_WAITALL))
-    source = channel.recv(length, socket.MSG_WAITALL) if length else b""
-    description, code = inspect_source(source, compile_tree)
-    text = orjson.dumps(description)
-    channel.sendall(frames.INSPECTED.pack(len(text), len(code)) + text + code)
+from assay.runners.children import bounds
+from assay.runners.children.zygote import Custody, serve
+from assay.runners.sandbox import confine
 
 
 def main(
@@ -144,20 +24,12 @@ def main(
     for name in preload:
         __import__(name)
     sys.path[:] = [path for path in sys.path if path not in hidden]
-    confine.die_with_parent()
-    confine.forgo_privileges()
-    confine.limit_files()
+    bounds.die_with_parent()
+    bounds.forgo_privileges()
+    bounds.limit_files()
     if landlock:
         confine.confine_files(readable)
     confine_child = confine.prepare_filter(may_open=landlock)
     os.dup2(0, 1)
     os.dup2(0, 2)
     serve(channel, Custody(confine=confine_child))
-
-
-def serve(control: socket.socket, custody: Custody) -> None:
-    """Be a zygote until the server hangs up, with all that is loaded by now shared with the children."""
-    gc.collect()
-    gc.freeze()
-    gc.disable()
-    Zygote(control, custody).serve()

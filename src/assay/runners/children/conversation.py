@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from assay.domain.outcome import Limits, Outcome
-from assay.runners.sandbox import frames
-from assay.runners.sandbox.answers import outcome_of, shown_logs
-from assay.runners.sandbox.batches import Item, Program
-from assay.runners.sandbox.zygote_process import Child
+from assay.runners.children import frames
+from assay.runners.children.answers import outcome_of, shown_logs
+from assay.runners.children.batches import Item, Program
+from assay.runners.children.zygote_process import Child
 
 _READ_BYTES = 256 * 1024
 _BEGIN_S = 20.0

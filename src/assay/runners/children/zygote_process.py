@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from assay.errors import SandboxUnavailableError
-from assay.runners.sandbox import frames
+from assay.runners.children import frames
 
 START_S = 15.0
 SILENCE_S = 5.0

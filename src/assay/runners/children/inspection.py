@@ -6,8 +6,8 @@ import types
 from collections.abc import Callable
 from typing import Any, TypeAlias, cast
 
-from assay.runners.sandbox.faults import RefusedCodeError
-from assay.runners.sandbox.frames import FILE_NAME
+from assay.runners.children.faults import RefusedCodeError
+from assay.runners.children.frames import FILE_NAME
 
 Compile: TypeAlias = Callable[[ast.Module], types.CodeType]
 

@@ -7,7 +7,7 @@ from typing import Any, Literal, cast
 import msgspec
 
 from assay.domain.outcome import Exceeded, Limits, Outcome, Raised, Returned
-from assay.runners.sandbox import frames
+from assay.runners.children import frames
 
 _MAX_DEPTH = 65
 

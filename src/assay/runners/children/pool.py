@@ -8,11 +8,11 @@ from collections.abc import Iterable
 
 from assay.domain.outcome import Call, Exceeded, Outcome, Unavailable
 from assay.errors import SandboxUnavailableError
-from assay.runners.sandbox import frames
-from assay.runners.sandbox.answers import forger, out_of_time, outcome_of_death
-from assay.runners.sandbox.batches import Item, Program, Request, Waiting
-from assay.runners.sandbox.conversation import Conversation, Round
-from assay.runners.sandbox.zygote_process import Child, Launch, ZygoteLostError, ZygoteProcess
+from assay.runners.children import frames
+from assay.runners.children.answers import forger, out_of_time, outcome_of_death
+from assay.runners.children.batches import Item, Program, Request, Waiting
+from assay.runners.children.conversation import Conversation, Round
+from assay.runners.children.zygote_process import Child, Launch, ZygoteLostError, ZygoteProcess
 
 # A batch that runs longer than this no longer keeps others from starting.
 _BRISK_S = 0.1

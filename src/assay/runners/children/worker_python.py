@@ -19,9 +19,9 @@ from typing import Any
 
 import orjson
 
-from assay.runners.sandbox import frames
-from assay.runners.sandbox.faults import describe, missing_entry_point
-from assay.runners.sandbox.plain import TooLargeError, UnfitValueError, plain
+from assay.runners.children import frames
+from assay.runners.children.faults import describe, missing_entry_point
+from assay.runners.children.plain import TooLargeError, UnfitValueError, plain
 
 _FLUSH_BYTES = 64 * 1024
 _FLUSH_S = 0.005

@@ -11,11 +11,11 @@ import msgspec
 from assay.domain.evaluator import ENTRY_POINTS, Revision
 from assay.domain.outcome import Call, Defect, Exceeded, Inspection, Limits, Outcome, Raised, Unavailable
 from assay.errors import AssayError, SandboxUnavailableError
-from assay.runners.sandbox.batches import Program, Request
-from assay.runners.sandbox.faults import VIOLATION
-from assay.runners.sandbox.javascript import inspect_text
-from assay.runners.sandbox.pool import Pool
-from assay.runners.sandbox.zygote_process import ZygoteLostError
+from assay.runners.children.batches import Program, Request
+from assay.runners.children.faults import VIOLATION
+from assay.runners.children.javascript import inspect_text
+from assay.runners.children.pool import Pool
+from assay.runners.children.zygote_process import ZygoteLostError
 
 _SOURCES_KEPT = 256
 
@@ -108,6 +108,11 @@ class PooledRunner:
             raise SandboxUnavailableError(compiled.cause)
         return compiled.inspection
 
+    async def unready(self) -> str | None:
+        """Return why no code can be run now, None when it can: a child is forked to see."""
+        found = await self._inspect_again(b"")
+        return found.cause if isinstance(found, Unavailable) else None
+
     async def close(self) -> None:
         """Kill all processes; what waits or runs comes back as Unavailable."""
         await self._pool.close()
@@ -126,7 +131,11 @@ class PooledRunner:
                 found = Unavailable(cause=str(error))
             if isinstance(found, Unavailable):
                 return found
-            compiled = self._compiled[digest] = _read_description(found, source, digest)
+            compiled = _read_description(found, source, digest)
+            if found is None:
+                # It may have been the machine that was slow, so look again the next time.
+                return compiled
+            self._compiled[digest] = compiled
             if len(self._compiled) > _SOURCES_KEPT:
                 self._compiled.popitem(last=False)
         else:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from assay.runners.sandbox.frames import FILE_NAME
+from assay.runners.children.frames import FILE_NAME
 
 _traceback_of = BaseException.__dict__["__traceback__"].__get__
 
