@@ -24,6 +24,9 @@ from assay.errors import ConfigurationError
 from assay.live.meters import Meters
 from assay.live.pipeline import LivePipeline, Timing
 from assay.ports import Queue, Runner, Store
+from assay.runners.children.pooled import PooledRunner
+from assay.runners.local.runner import LocalRunner
+from assay.runners.restricted.runner import RestrictedRunner
 from assay.runners.sandbox.doctor import Finding, examine
 from assay.runners.sandbox.runner import SandboxRunner
 from assay.runners.webhook.address_guard import AddressGuard
@@ -78,11 +81,11 @@ async def examine_sandbox() -> list[Finding]:
 @asynccontextmanager
 async def open_engine(settings: Settings) -> AsyncGenerator[Engine]:
     """Yield an engine that runs code, for use without a server."""
-    sandbox = await _start_sandbox(settings)
+    code_runner = await _start_code_runner(settings)
     try:
-        yield Engine(_code_runners(sandbox), SystemClock(), _limits(settings))
+        yield Engine(_code_runners(code_runner), SystemClock(), _limits(settings))
     finally:
-        await sandbox.close()
+        await code_runner.close()
 
 
 async def _serve(settings: Settings) -> None:
@@ -90,13 +93,15 @@ async def _serve(settings: Settings) -> None:
     store, queue = await open_store(settings.url, lease_s=settings.lease_s)
     try:
         await _ensure_admin_key(store, settings.admin_key)
-        sandbox = await _start_sandbox(settings)
+        code_runner = await _start_code_runner(settings)
+        if settings.code_runner == "local":
+            log.warning("evaluators are not confined: they can do all that this server's user can", code_runner="local")
         webhook = WebhookRunner(AddressGuard(settings.external_allow))
         try:
-            await _serve_requests(settings, listener, store, queue, sandbox, webhook)
+            await _serve_requests(settings, listener, store, queue, code_runner, webhook)
         finally:
             await webhook.close()
-            await sandbox.close()
+            await code_runner.close()
     finally:
         await queue.close()
         await store.close()
@@ -108,11 +113,11 @@ async def _serve_requests(
     listener: socket.socket,
     store: Store,
     queue: Queue,
-    sandbox: SandboxRunner,
+    code_runner: PooledRunner,
     webhook: WebhookRunner,
 ) -> None:
     clock, meters = SystemClock(), Meters()
-    engine = Engine({**_code_runners(sandbox), "external": webhook}, clock, _limits(settings))
+    engine = Engine({**_code_runners(code_runner), "external": webhook}, clock, _limits(settings))
     pipeline = LivePipeline(
         store=store, queue=queue, engine=engine, clock=clock, timing=_timing(settings), meters=meters
     )
@@ -143,7 +148,7 @@ async def _serve_requests(
         with server.told_to_stop():
             host, port = listener.getsockname()[:2]
             shown = f"[{host}]" if ":" in host else host
-            log.info("listening", url=f"http://{shown}:{port}", runner=sandbox.description)
+            log.info("listening", url=f"http://{shown}:{port}", runner=code_runner.description)
             await server.serve(sockets=[listener])
     finally:
         await pipeline.stop(GRACE_S)
@@ -237,12 +242,21 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-async def _start_sandbox(settings: Settings) -> SandboxRunner:
-    return await SandboxRunner.start(workers=settings.sandbox_workers, minimum=settings.sandbox_minimum)
+async def _start_code_runner(settings: Settings) -> PooledRunner:
+    workers = settings.sandbox_workers
+    match settings.code_runner:
+        case "sandbox":
+            return await SandboxRunner.start(workers=workers, minimum=settings.sandbox_minimum)
+        case "restricted":
+            return await RestrictedRunner.start(workers=workers)
+        case "local":
+            return await LocalRunner.start(workers=workers)
 
 
-def _code_runners(sandbox: SandboxRunner) -> dict[RunnerKey, Runner]:
-    return {"python": sandbox, "javascript": sandbox, "typescript": sandbox}
+def _code_runners(runner: PooledRunner) -> dict[RunnerKey, Runner]:
+    if isinstance(runner, SandboxRunner):
+        return {"python": runner, "javascript": runner, "typescript": runner}
+    return {"python": runner}
 
 
 def _timing(settings: Settings) -> Timing:

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 CONFIG_VARIABLE = "ASSAY_CONFIG"
@@ -14,7 +14,9 @@ DEFAULT_CONFIG = "assay.toml"
 class Settings(BaseSettings):
     """What an operator decides. Every field can be set as ASSAY_<NAME> or in the TOML file of the same names."""
 
-    model_config = SettingsConfigDict(env_prefix="ASSAY_", frozen=True, extra="forbid", env_ignore_empty=True)
+    model_config = SettingsConfigDict(
+        env_prefix="ASSAY_", frozen=True, extra="forbid", env_ignore_empty=True, populate_by_name=True
+    )
 
     host: str = Field("127.0.0.1", description="Address to listen on; 0.0.0.0 opens the server to the network.")
     port: int = Field(4700, ge=0, le=65535, description="Port to listen on; 0 picks a free one.")
@@ -36,7 +38,13 @@ class Settings(BaseSettings):
     )
     lease_s: float = Field(10.0, ge=1, description="A worker that is silent this long loses its claims to another.")
 
-    sandbox_workers: int = Field(0, ge=0, le=256, description="Sandbox zygotes; 0 means one per core.")
+    code_runner: Literal["sandbox", "restricted", "local"] = Field(
+        "sandbox",
+        validation_alias=AliasChoices("ASSAY_CODE_RUNNER", "AGENTA_SERVICES_CODE_SANDBOX_RUNNER"),
+        description="Where evaluator code runs: sandbox, restricted (Python held by the language) or local (trusted, "
+        "not confined); also read from AGENTA_SERVICES_CODE_SANDBOX_RUNNER.",
+    )
+    sandbox_workers: int = Field(0, ge=0, le=256, description="Warm processes for code; 0 means one per core.")
     sandbox_minimum: Literal["full", "no-namespaces", "no-landlock"] = Field(
         "full", description="Least isolation the server starts with; see docs/security.md for the ladder."
     )

@@ -1,0 +1,52 @@
+"""The server with each code runner an operator can choose."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.server import Server
+
+DRY_RUN = "/agent-monitoring/custom-evaluators/dry-run"
+READS_A_CLASS = "def evaluate(i, o, t):\n    return o.__class__"
+SAMPLE: dict[str, Any] = {"inputs": {}, "outputs": "", "trace": None}
+
+
+def checked(server: Server, script: str) -> Any:
+    body = {"kind": "code", "language": "python", "script": script, "sample": SAMPLE}
+    answer = server.client.post(DRY_RUN, json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()["check"]
+
+
+@pytest.mark.parametrize("variable", ["ASSAY_CODE_RUNNER", "AGENTA_SERVICES_CODE_SANDBOX_RUNNER"])
+def test_a_local_server_runs_trusted_code_and_warns_of_it(tmp_path: Path, variable: str) -> None:
+    secret = tmp_path / "words"
+    secret.write_text("hello")
+    with Server(tmp_path, **{variable: "local"}) as server:
+        check = checked(server, f"def evaluate(i, o, t):\n    return {{'read': open({str(secret)!r}).read()}}")
+        assert check["metrics"] == {"read": "hello"}
+        assert check["runner"] == "local (not confined)"
+        assert "evaluators are not confined" in server.log
+        assert server.stop() == 0
+
+
+def test_a_restricted_server_holds_code_by_the_language(tmp_path: Path) -> None:
+    with Server(tmp_path, ASSAY_CODE_RUNNER="restricted") as server:
+        check = checked(server, "def evaluate(i, o, t):\n    return open('/etc/hostname').read()")
+        assert check["status"] == "errored"
+        assert check["error"]["kind"] == "sandbox-violation"
+        assert check["runner"] == "restricted (language, rlimits)"
+        refused = server.client.post(
+            "/agent-monitoring/custom-evaluators",
+            json={
+                "name": "c",
+                "kind": "code",
+                "language": "python",
+                "script": "def evaluate(i, o, t):\n    o.__class__",
+            },
+        )
+        assert refused.status_code == 400
+        assert "'__class__' is not available" in refused.text
+        assert "not confined" not in server.log
+        assert server.stop() == 0
