@@ -9,14 +9,17 @@ import os
 import select
 import signal
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import orjson
 
-from assay.runners.children import bounds, frames, worker_python
-from assay.runners.children.inspection import Compile, inspect_source, plainly
+from assay.runners.children import bounds, frames
+from assay.runners.children.batch import Batches, LogWriter, MakeWorker
+
+# From a source to its description and what a worker runs.
+Inspect: TypeAlias = Callable[[bytes], tuple[dict[str, Any], bytes]]
 
 UNCONFINED = 70
 _CHANNEL = 3
@@ -28,13 +31,20 @@ def kill_process(pid: int) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Speech:
+    """How a language is looked at and run."""
+
+    inspect: Inspect
+    worker: MakeWorker
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Custody:
-    """What is done to children: how they are confined and killed, how code is compiled, which builtins it gets."""
+    """What is done to children: how they are confined and killed; and the language they speak."""
 
     confine: Callable[[], None]
+    speech: Speech
     kill: Callable[[int], None] = kill_process
-    compile: Compile = plainly
-    offered: Mapping[str, Any] | None = None
 
 
 class Zygote:
@@ -114,20 +124,20 @@ class Zygote:
             gc.enable()
             status = 0
             if what == frames.CONTROL_INSPECT:
-                _inspect(channel, self._custody.compile)
+                _inspect(channel, self._custody.speech.inspect)
             else:
-                log_bytes = min(log_bytes, frames.LOG_ROOM)
-                offered = self._custody.offered
-                worker_python.Batch(channel, progress, cpu_s, result_bytes, log_bytes, offered).serve()
+                log = LogWriter(progress, min(log_bytes, frames.LOG_ROOM))
+                worker = self._custody.speech.worker(log, result_bytes, memory)
+                Batches(channel, progress, log, worker, cpu_s).serve()
         finally:
             leave(status)
 
 
-def _inspect(channel: socket.socket, compile_tree: Compile) -> None:
+def _inspect(channel: socket.socket, inspect: Inspect) -> None:
     channel.sendall(frames.BEGUN)
     (length,) = frames.INSPECT.unpack(channel.recv(frames.INSPECT.size, socket.MSG_WAITALL))
     source = channel.recv(length, socket.MSG_WAITALL) if length else b""
-    description, code = inspect_source(source, compile_tree)
+    description, code = inspect(source)
     text = orjson.dumps(description)
     channel.sendall(frames.INSPECTED.pack(len(text), len(code)) + text + code)
 

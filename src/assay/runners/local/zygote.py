@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 
+from assay.runners.children import languages
 from assay.runners.children.bounds import die_with_parent
 from assay.runners.children.zygote import Custody, serve
 
@@ -14,7 +15,7 @@ def main(control: int) -> None:
     channel = socket.socket(fileno=control)
     die_with_parent()
     os.dup2(1, 2)
-    serve(channel, Custody(confine=os.setsid, kill=_kill_session))
+    serve(channel, Custody(confine=os.setsid, speech=languages.python(), kill=_kill_session))
 
 
 def _kill_session(pid: int) -> None:

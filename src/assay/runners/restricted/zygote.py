@@ -4,7 +4,7 @@ import contextlib
 import os
 import socket
 
-from assay.runners.children import bounds
+from assay.runners.children import bounds, languages
 from assay.runners.children.zygote import Custody, serve
 from assay.runners.restricted.builtins import RESTRICTED_BUILTINS
 from assay.runners.restricted.policy import compile_restricted
@@ -18,7 +18,8 @@ def main(control: int) -> None:
     with contextlib.suppress(OSError):
         bounds.forgo_privileges()
     os.dup2(1, 2)
-    serve(channel, Custody(confine=_nothing_more, compile=compile_restricted, offered=RESTRICTED_BUILTINS))
+    speech = languages.python(compile_restricted, RESTRICTED_BUILTINS)
+    serve(channel, Custody(confine=_nothing_more, speech=speech))
 
 
 def _nothing_more() -> None:

@@ -8,7 +8,7 @@ import socket
 import sys
 from collections.abc import Sequence
 
-from assay.runners.children import bounds
+from assay.runners.children import bounds, languages
 from assay.runners.children.zygote import Custody, serve
 from assay.runners.sandbox import confine
 
@@ -21,6 +21,7 @@ def main(
     `readable` is all that may still be read; `hidden` is taken out of the import path.
     """
     channel = socket.socket(fileno=control)
+    speech = languages.python()
     for name in preload:
         __import__(name)
     sys.path[:] = [path for path in sys.path if path not in hidden]
@@ -32,4 +33,4 @@ def main(
     confine_child = confine.prepare_filter(may_open=landlock)
     os.dup2(0, 1)
     os.dup2(0, 2)
-    serve(channel, Custody(confine=confine_child))
+    serve(channel, Custody(confine=confine_child, speech=speech))

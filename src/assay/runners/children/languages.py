@@ -1,0 +1,22 @@
+"""What a zygote can be warm for. Each language is imported only by the zygote that speaks it."""
+
+import ast
+import types
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from assay.runners.children.zygote import Speech
+
+
+def python(
+    compile_tree: Callable[[ast.Module], types.CodeType] | None = None, offered: Mapping[str, Any] | None = None
+) -> Speech:
+    """Return Python; `compile_tree` and `offered` narrow what of it may be used: the syntax, and the builtins."""
+    from assay.runners.children.inspection import inspect_source, plainly
+    from assay.runners.children.worker_python import PythonWorker
+
+    return Speech(
+        inspect=partial(inspect_source, compile_tree=compile_tree or plainly),
+        worker=partial(PythonWorker, offered=offered),
+    )
