@@ -96,7 +96,7 @@ async def _serve(settings: Settings) -> None:
         code_runner = await _start_code_runner(settings)
         if settings.code_runner == "local":
             log.warning("evaluators are not confined: they can do all that this server's user can", code_runner="local")
-        webhook = WebhookRunner(AddressGuard(settings.external_allow))
+        webhook = WebhookRunner(AddressGuard(settings.external_allow), at_once=settings.external_at_once)
         try:
             await _serve_requests(settings, listener, store, queue, code_runner, webhook)
         finally:
@@ -130,6 +130,7 @@ async def _serve_requests(
             clock=clock,
             meters=meters,
             limits=_limits(settings),
+            unready=code_runner.unready,
         )
     )
     server = _Server(

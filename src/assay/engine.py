@@ -45,7 +45,7 @@ class Engine:
         runner = self._runners.get(key)
         if runner is None:
             return [Unavailable(cause=f"this server has no runner for {key} evaluators") for _ in subjects]
-        calls = [_call(revision, subject) for subject in subjects]
+        calls = [_call(revision, subject, _lasting_id(revision, subject)) for subject in subjects]
         outcomes = iter(
             await runner.execute(revision, [call for call in calls if isinstance(call, Call)], self._limits)
         )
@@ -92,12 +92,11 @@ class Engine:
     ) -> Check:
         now_ns = self._clock.now_ns()
         if isinstance(subject, Testcase):
-            check_id, trace_id, trace_revision, agent_id = new_id("chk", now_ns), None, 0, None
+            trace_id, trace_revision, agent_id = None, 0, None
         else:
             trace_id, trace_revision, agent_id = subject.trace_id, subject.revision, subject.agent_id
-            check_id = derived_id("chk", revision.id, trace_id, trace_revision)
         return Check(
-            id=check_id,
+            id=_lasting_id(revision, subject) or new_id("chk", now_ns),
             project_id=revision.project_id,
             evaluator_id=revision.evaluator_id,
             revision_id=revision.id,
@@ -116,12 +115,19 @@ def _runner_key(revision: Revision) -> RunnerKey:
     return "external" if revision.kind == "external" or revision.language is None else revision.language
 
 
-def _call(revision: Revision, subject: Subject) -> Call | CheckError:
+def _lasting_id(revision: Revision, subject: Subject) -> str | None:
+    """Return the id of the check of a trace, the same every time; None for a test case, which has a new one."""
+    if isinstance(subject, Testcase):
+        return None
+    return derived_id("chk", revision.id, subject.trace_id, subject.revision)
+
+
+def _call(revision: Revision, subject: Subject, key: str | None) -> Call | CheckError:
     values = arguments(revision, subject)
     if isinstance(values, CheckError):
         return values
     try:
-        return Call(arguments=tuple(_encoded(value) for value in values))
+        return Call(arguments=tuple(_encoded(value) for value in values), key=key)
     except RecursionError:
         return CheckError(kind="too-deep", message="The input is nested too deeply to be handed to the evaluator.")
 

@@ -59,6 +59,7 @@ class Settings(BaseSettings):
     external_allow: tuple[str, ...] = Field(
         (), description="CIDRs or host names beside public addresses that external scorers may reach, as a JSON list."
     )
+    external_at_once: int = Field(8, ge=1, le=1000, description="Calls that one external scorer gets at a time.")
 
     @property
     def url(self) -> str:

@@ -78,12 +78,18 @@ async def checks_of(revision: Revision, trace: Trace) -> list[Check]:
     other = replace(revision, evaluator_id="evl_2", kind="code", language="python", interface="evaluate")
     engine = Engine({"external": webhook, "python": returning(True)}, CLOCK, Limits(wall_s=2))
     try:
-        both = await asyncio.gather(*(engine.evaluate(each, [trace]) for each in (revision, other)))
+        return list(await asyncio.gather(*(check_of(engine, each, trace) for each in (revision, other))))
     finally:
         await webhook.close()
-    checks = [check for results in both for check in results if isinstance(check, Check)]
-    assert len(checks) == 2, both
-    return checks
+
+
+async def check_of(engine: Engine, revision: Revision, trace: Trace) -> Check:
+    """Deliver as often as the queue would."""
+    for _ in range(3):
+        (result,) = await engine.evaluate(revision, [trace])
+        if isinstance(result, Check):
+            return result
+    raise AssertionError("no check after three deliveries")
 
 
 def behaviour_of(endpoint: Case) -> Behaviour:

@@ -258,18 +258,28 @@ async def test_a_name_is_looked_up_once_an_attempt_and_called_at_the_address_tha
 ) -> None:
     resolver = Resolver([ELSEWHERE], ["127.0.0.1"])
     url = f"http://rebinding.example:{listener.port}/"
-    runner = WebhookRunner(AddressGuard([ELSEWHERE]))
     with monkeypatch.context() as patch:
         patch.setattr(socket, "getaddrinfo", resolver)
-        kinds: list[str] = []
-        for _ in range(3):
-            (outcome,) = await runner.execute(external(url), [Call(arguments=(b"{}",))], IMPATIENT)
-            assert isinstance(outcome, Raised)
-            kinds.append(outcome.kind)
-    await runner.close()
+        kinds = [(await failure_of(url, allow=(ELSEWHERE,), limits=IMPATIENT)).kind for _ in range(3)]
     assert kinds[0] in ("timeout", "connection")
     assert kinds[1:] == ["blocked_address", "blocked_address"]
     assert resolver.asked == ["rebinding.example"] * 3
+    assert await listener.heard_nothing()
+
+
+async def test_a_repeated_attempt_is_judged_anew(listener: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as unheard:
+        closed_port = unheard.getsockname()[1]
+    resolver = Resolver(["127.0.0.9"], ["127.0.0.1"])
+    runner = WebhookRunner(AddressGuard(["127.0.0.9"]))
+    with monkeypatch.context() as patch:
+        patch.setattr(socket, "getaddrinfo", resolver)
+        url = f"http://rebinding.example:{closed_port}/"
+        (outcome,) = await runner.execute(external(url), [Call(arguments=(b"{}",))], Limits())
+    await runner.close()
+    assert isinstance(outcome, Raised)
+    assert outcome.kind == "blocked_address"
+    assert len(resolver.asked) == 2
     assert await listener.heard_nothing()
 
 

@@ -143,10 +143,16 @@ def in_turn(*behaviours: Behaviour) -> Behaviour:
     return behave
 
 
-def external(url: str, *, raise_when: bool = True) -> Revision:
-    """Return a revision of an external evaluator."""
+def external(url: str, *, raise_when: bool = True, evaluator_id: str = "evl_1") -> Revision:
+    """Return a revision of an external evaluator; without an id it is a draft, which is tried only once."""
     return replace(
-        a_revision(), kind="external", language=None, interface=None, source=None, url=url, raise_when=raise_when
+        a_revision(evaluator_id=evaluator_id),
+        kind="external",
+        language=None,
+        interface=None,
+        source=None,
+        url=url,
+        raise_when=raise_when,
     )
 
 
@@ -156,11 +162,11 @@ async def outcomes_of(
     allow: tuple[str, ...] = LOOPBACK,
     limits: Limits | None = None,
 ) -> list[Outcome]:
-    """Return what came of posting these bodies (one, when none is given) with a runner of their own."""
+    """Return what came of posting these bodies (one, when none is given) with a runner of their own, each once."""
     runner = WebhookRunner(AddressGuard(allow))
     try:
         calls = [Call(arguments=(body,)) for body in bodies or (b"{}",)]
-        return await runner.execute(external(url), calls, limits or Limits())
+        return await runner.execute(external(url, evaluator_id=""), calls, limits or Limits())
     finally:
         await runner.close()
 

@@ -45,6 +45,12 @@ async def test_the_check_of_a_trace_is_the_same_every_time_and_that_of_a_row_a_n
     assert len({await id_of(a_trace()), *others}) == 3
 
 
+async def test_a_call_names_the_check_that_comes_of_it_where_it_would_be_the_same_again() -> None:
+    runner = echo()
+    checks = await engine_of(runner).evaluate(REVISION, [a_trace(), Row()])
+    assert [call.key for _, call in runner.calls] == [getattr(checks[0], "id", ""), None]
+
+
 async def test_a_check_says_whose_it_is_and_where_it_ran() -> None:
     (check,) = await engine_of(echo()).evaluate(REVISION, [a_trace(revision=3)])
     assert isinstance(check, Check)

@@ -26,10 +26,10 @@ async def _run(engine: Engine, revision: Revision, subjects: Sequence[Subject]) 
     attempt = 1
     while True:
         results = await engine.evaluate(revision, subjects)
-        unavailable = [result.cause for result in results if isinstance(result, Unavailable)]
+        unavailable = [result for result in results if isinstance(result, Unavailable)]
         if not unavailable:
             return [result for result in results if not isinstance(result, Unavailable)]
         if attempt == ATTEMPTS:
-            raise SandboxUnavailableError(f"{len(unavailable)} checks could not be run: {unavailable[0]}")
-        await asyncio.sleep(attempt)
+            raise SandboxUnavailableError(f"{len(unavailable)} checks could not be run: {unavailable[0].cause}")
+        await asyncio.sleep(max(attempt, *(result.after_s for result in unavailable)))
         attempt += 1

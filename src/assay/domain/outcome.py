@@ -79,9 +79,13 @@ class Exceeded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unavailable:
-    """We could not run it: our fault, retried, never shown as the author's."""
+    """It could not be run now, by our fault or that of a passing failure; retried, and never shown as the author's.
+
+    The next attempt is wanted no sooner than `after_s`, in seconds.
+    """
 
     cause: str
+    after_s: float = 0.0
     logs: str = ""
     duration_s: float = 0.0
 
@@ -93,10 +97,12 @@ Outcome: TypeAlias = Returned | Raised | Exceeded | Unavailable
 class Call:
     """The arguments of one evaluation in the order of its interface, each as JSON text.
 
-    For `handler` the last one is the list of span records that `trace.get_spans` serves.
+    For `handler` the last one is the list of span records that `trace.get_spans` serves. `key` is the id of the check,
+    the same whenever it is delivered again; None when nobody would deliver it again.
     """
 
     arguments: tuple[bytes, ...]
+    key: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,12 +14,16 @@ from assay.ports import Claim, Snapshot, Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Executed:
-    """What came of a batch of claims: the checks to record, the claims now done, and those to try again."""
+    """What came of a batch of claims: the checks to record, the claims now done, and those to try again.
+
+    `waits_s` says how long each of the last should wait at least, in seconds.
+    """
 
     checks: list[Check]
     done: list[Claim]
     retry: list[Claim]
     causes: list[str]
+    waits_s: list[float]
 
 
 async def _load(snapshot: Snapshot, due: Sequence[CheckDue]) -> dict[tuple[str, str], Trace]:
@@ -54,7 +58,7 @@ async def execute(store: Store, engine: Engine, claims: Sequence[Claim]) -> Exec
             for entry in {entry.evaluator_id: entry for entry in due}.values()
         }
     groups: dict[str, list[tuple[Claim, Trace]]] = {}
-    executed = Executed(checks=[], done=[], retry=[], causes=[])
+    executed = Executed(checks=[], done=[], retry=[], causes=[], waits_s=[])
     for claim, entry in zip(claims, due, strict=True):
         trace = traces.get((entry.project_id, entry.trace_id))
         if trace is None or entry.evaluator_revision_id not in revisions or not alive[entry.evaluator_id]:
@@ -67,6 +71,7 @@ async def execute(store: Store, engine: Engine, claims: Sequence[Claim]) -> Exec
             if isinstance(result, Unavailable):
                 executed.retry.append(claim)
                 executed.causes.append(result.cause)
+                executed.waits_s.append(result.after_s)
             else:
                 executed.checks.append(result)
                 executed.done.append(claim)

@@ -181,7 +181,7 @@ class LivePipeline:
         if executed.retry:
             log.warning("checks-unavailable", lane=lane, count=len(executed.retry), cause=executed.causes[0])
             self._meters.retries.inc(len(executed.retry))
-            await self._queue.release(executed.retry, _backoff_s(executed.retry))
+            await self._queue.release(executed.retry, max(_backoff_s(executed.retry), *executed.waits_s))
         for status, count in recorded.statuses.items():
             self._meters.checks.labels(status=status).inc(count)
         self._meters.signals.inc(recorded.raised)

@@ -108,11 +108,11 @@ async def test_what_could_not_be_run_is_tried_again_and_costs_no_neighbour(store
     await add_evaluators(store, an_evaluator())
 
     def answer(_: object, call: Call) -> Outcome:
-        return Unavailable(cause="lost") if call.arguments[0] == b'"t1"' else Returned(value=True)
+        return Unavailable(cause="lost", after_s=7) if call.arguments[0] == b'"t1"' else Returned(value=True)
 
     lost, fine = claim_of("t1"), claim_of("t2")
     made = await executed(store, FakeRunner(answer), lost, fine)
-    assert (made.retry, made.causes, made.done) == ([lost], ["lost"], [fine])
+    assert (made.retry, made.causes, made.waits_s, made.done) == ([lost], ["lost"], [7], [fine])
     assert [check.trace_id for check in made.checks] == ["t2"]
 
 

@@ -397,7 +397,9 @@ async def test_a_name_server_that_hangs_takes_nothing_from_others(monkeypatch: p
         runner = WebhookRunner(AddressGuard(LOOPBACK))
         calls = [Call(arguments=(b"{}",))] * 8
         slow = [
-            asyncio.create_task(runner.execute(external(f"http://slow.example/{number}"), calls, Limits(wall_s=60)))
+            asyncio.create_task(
+                runner.execute(external(f"http://slow.example/{number}", evaluator_id=""), calls, Limits())
+            )
             for number in range(4)
         ]
         await asyncio.sleep(0.1)

@@ -41,6 +41,18 @@ async def test_what_could_not_be_run_is_tried_again() -> None:
     assert check.reading.metrics == {"success": True}
 
 
+async def test_the_next_try_is_no_sooner_than_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+
+    async def note(wait_s: float) -> None:
+        waits.append(wait_s)
+
+    monkeypatch.setattr(asyncio, "sleep", note)
+    answers = iter([Unavailable(cause="busy", after_s=30), Unavailable(cause="busy"), Returned(value=True)])
+    await execute(engine_of(FakeRunner(lambda _, __: next(answers))), a_revision(), [Row()])
+    assert waits == [30, 2]
+
+
 async def test_what_can_never_be_run_is_our_fault_and_says_why() -> None:
     runner = FakeRunner(lambda _, __: Unavailable(cause="no zygote"))
     with pytest.raises(SandboxUnavailableError, match="1 checks could not be run: no zygote"):

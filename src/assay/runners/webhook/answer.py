@@ -1,18 +1,21 @@
 """What an endpoint answered: a 2xx status, a body within the limit, and JSON in it."""
 
+import time
 import zlib
 from collections.abc import AsyncIterator
+from email.utils import parsedate_to_datetime
 
 import httpcore2
 import msgspec
 
 from assay.domain.json_value import JsonValue
-from assay.runners.webhook.failure import CallError
+from assay.runners.webhook.failure import LONGEST_WAIT_S, CallError
 from assay.runners.webhook.target import masked
 
 RESPONSE_BYTES = 1024 * 1024
 OK = range(200, 300)
 REDIRECTS = range(300, 400)
+PASSING = frozenset({429, 502, 503, 504})
 GZIP = frozenset({"gzip", "x-gzip"})
 GZIP_WINDOW = 16 + zlib.MAX_WBITS
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -30,7 +33,13 @@ def demand_success(response: httpcore2.Response, shown: str) -> None:
             f"{shown} answered {response.status} and points to {where}; "
             "redirects are not followed, so give the final URL.",
         )
-    raise CallError("http_status", f"{shown} answered {response.status}; only 2xx counts as an answer.")
+    asked_s = _retry_after_s(header(response, b"retry-after"))
+    raise CallError(
+        "http_status",
+        f"{shown} answered {response.status}; only 2xx counts as an answer.",
+        passing=response.status in PASSING and (asked_s or 0) <= LONGEST_WAIT_S,
+        retry_after_s=asked_s,
+    )
 
 
 async def read_body(response: httpcore2.Response, shown: str) -> bytes:
@@ -58,6 +67,17 @@ def json_of(body: bytes, shown: str) -> JsonValue:
 def header(response: httpcore2.Response, wanted: bytes) -> str:
     """Return the first header of this lower-case name, empty when there is none."""
     return next((value.decode("latin-1") for name, value in response.headers if name.lower() == wanted), "")
+
+
+def _retry_after_s(text: str) -> float | None:
+    """Return the seconds that a Retry-After asks for, as a number or as a date; None when it is neither."""
+    if text.strip().isdecimal():
+        return float(text)
+    try:
+        moment = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    return max(0.0, moment.timestamp() - time.time())
 
 
 async def _bounded(parts: AsyncIterator[bytes], shown: str) -> bytes:

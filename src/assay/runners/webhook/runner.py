@@ -1,46 +1,57 @@
-"""Calls the endpoints of external evaluators: one POST per call, its answer as the outcome."""
+"""Calls the endpoints of external evaluators: one POST per call, repeated where that may help."""
 
 import asyncio
-import ssl
+import random
 import time
+import uuid
 from collections.abc import Sequence
-from weakref import WeakValueDictionary
+from dataclasses import dataclass, field
 
-import httpcore2
+import stamina
 
 from assay.domain.evaluator import Revision
 from assay.domain.json_value import JsonValue
-from assay.domain.outcome import Call, Inspection, Limits, Outcome, Raised, RaisedKind, Returned
-from assay.runners.webhook.address_guard import AddressGuard, BlockedAddressError, GuardedBackend
-from assay.runners.webhook.answer import demand_success, json_of, read_body
-from assay.runners.webhook.failure import CallError
-from assay.runners.webhook.target import masked, shortened, target
+from assay.domain.outcome import Call, Inspection, Limits, Outcome, Raised, Returned, Unavailable
+from assay.runners.webhook.address_guard import AddressGuard
+from assay.runners.webhook.breaker import Breaker
+from assay.runners.webhook.exchange import Exchange
+from assay.runners.webhook.failure import LONGEST_WAIT_S, CallError
+from assay.runners.webhook.target import masked
 
-AT_ONCE = 8
-HEADERS = [
-    (b"Content-Type", b"application/json"),
-    (b"Accept", b"application/json"),
-    (b"Accept-Encoding", b"identity"),
-    (b"User-Agent", b"Assay"),
-]
+ATTEMPTS = 3
+FIRST_WAIT_S = 0.2
+ENDPOINTS_KNOWN = 10_000
+CHECKS_KNOWN = 100_000
+
+
+@dataclass(slots=True)
+class _Endpoint:
+    turns: asyncio.Semaphore
+    breaker: Breaker = field(default_factory=Breaker)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pending:
+    """A check that will be delivered again: its first delivery, in monotonic seconds, and the attempts made."""
+
+    since: float
+    attempts: int = 0
 
 
 class WebhookRunner:
-    """Runs external revisions over HTTP; proxies of the environment are not used, and redirects not followed.
+    """Runs external revisions over HTTP.
 
-    An endpoint (a URL without its query) has at most 8 calls at once, so that one that hangs takes nothing from others.
+    An endpoint (a URL without its query) has at most `at_once` calls at a time, so that one that hangs takes nothing
+    from others, and a breaker. A failure that may pass is tried again, up to three attempts in all: at once while half
+    of the budget is left, then when the check is delivered again. By its key a check is known to have had its attempts,
+    or to have waited five minutes for an endpoint that is left alone.
     """
 
-    def __init__(self, guard: AddressGuard) -> None:
-        self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
-        self._backend = GuardedBackend(guard)
-        self._pool = httpcore2.AsyncConnectionPool(
-            ssl_context=ssl.create_default_context(),
-            max_connections=None,
-            max_keepalive_connections=64,
-            keepalive_expiry=5.0,
-            network_backend=self._backend,
-        )
+    def __init__(self, guard: AddressGuard, *, at_once: int = 8) -> None:
+        self._at_once = at_once
+        self._exchange = Exchange(guard)
+        self._endpoints: dict[str, _Endpoint] = {}
+        self._pending: dict[str, _Pending] = {}
 
     @property
     def description(self) -> str:
@@ -48,16 +59,18 @@ class WebhookRunner:
         return "webhook"
 
     async def execute(self, revision: Revision, calls: Sequence[Call], limits: Limits) -> list[Outcome]:
-        """Post each call's one argument; `limits.wall_s` is for a whole exchange, `limits.payload_bytes` for the body.
+        """Post each call's one argument; `limits.wall_s` is for all attempts, `limits.payload_bytes` for the body.
 
-        Whatever the endpoint does comes back as an outcome, in the order given.
+        Whatever the endpoint does comes back as an outcome, in the order given. An evaluator not saved yet (an empty
+        id) is tried once, whatever the breaker says.
         """
         url = revision.url or ""
-        turns = self._turns.setdefault(masked(url), asyncio.Semaphore(AT_ONCE))
+        endpoint = self._endpoint(masked(url))
 
         async def one(call: Call) -> Outcome:
-            async with turns:
-                return await self._outcome(url, call.arguments[0], limits)
+            async with endpoint.turns:
+                delivery = _Delivery(self._exchange, endpoint.breaker, url, call, limits)
+                return await self._outcome(delivery, call.key, is_draft=revision.evaluator_id == "")
 
         return list(await asyncio.gather(*(one(call) for call in calls)))
 
@@ -67,48 +80,109 @@ class WebhookRunner:
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._pool.aclose()
-        self._backend.close()
+        await self._exchange.close()
 
-    async def _outcome(self, url: str, body: bytes, limits: Limits) -> Outcome:
-        started = time.perf_counter()
+    def _endpoint(self, shown: str) -> _Endpoint:
+        endpoint = self._endpoints.pop(shown, None) or _Endpoint(asyncio.Semaphore(self._at_once))
+        self._endpoints[shown] = endpoint
+        _forget_oldest(self._endpoints, ENDPOINTS_KNOWN)
+        return endpoint
+
+    async def _outcome(self, delivery: "_Delivery", key: str | None, *, is_draft: bool) -> Outcome:
+        started = time.monotonic()
+        before = (self._pending.pop(key, None) if key is not None else None) or _Pending(since=started)
         try:
-            value = await self._exchange(url, body, limits)
+            value = await (delivery.once() if is_draft else delivery.patiently(ATTEMPTS - before.attempts))
         except CallError as error:
-            return Raised(
-                kind=error.kind, type=error.kind, message=str(error), duration_s=time.perf_counter() - started
-            )
-        return Returned(value=value, duration_s=time.perf_counter() - started)
+            now = time.monotonic()
+            attempts = before.attempts + delivery.attempts
+            waits_on = attempts < ATTEMPTS and now - before.since <= LONGEST_WAIT_S
+            if error.passing and key is not None and waits_on and not is_draft:
+                self._pending[key] = _Pending(since=before.since, attempts=attempts)
+                _forget_oldest(self._pending, CHECKS_KNOWN)
+                return Unavailable(cause=str(error), after_s=error.retry_after_s or 0.0, duration_s=now - started)
+            message = f"{error} It was tried {attempts} times." if attempts > 1 else str(error)
+            return Raised(kind=error.kind, type=error.kind, message=message, duration_s=now - started)
+        return Returned(value=value, duration_s=time.monotonic() - started)
 
-    async def _exchange(self, url: str, body: bytes, limits: Limits) -> JsonValue:
-        shown = masked(url)
-        endpoint = target(url)
-        if len(body) > limits.payload_bytes:
-            raise CallError(
-                "too_large", f"The trace has {len(body)} bytes as JSON; at most {limits.payload_bytes} are sent."
-            )
+
+class _Delivery:
+    """One call on its way, within its budget; `attempts` counts those made."""
+
+    def __init__(self, exchange: Exchange, breaker: Breaker, url: str, call: Call, limits: Limits) -> None:
+        self.attempts = 0
+        self._exchange = exchange
+        self._breaker = breaker
+        self._url = url
+        self._body = call.arguments[0]
+        self._key = call.key or uuid.uuid4().hex
+        self._limits = limits
+        self._ends = time.monotonic() + limits.wall_s
+        self._last_start = self._ends - limits.wall_s / 2
+
+    async def once(self) -> JsonValue:
+        """Make one attempt; raise CallError."""
+        self._demand_size()
+        self.attempts += 1
         try:
-            async with asyncio.timeout(limits.wall_s):
-                async with self._pool.stream("POST", endpoint, headers=HEADERS, content=body) as response:
-                    demand_success(response, shown)
-                    answer = await read_body(response, shown)
-        except (TimeoutError, httpcore2.TimeoutException) as error:
-            raise CallError("timeout", f"{shown} did not answer within {limits.wall_s:g} s.") from error
-        except BlockedAddressError as error:
-            raise CallError(
-                "blocked_address",
-                f"{shown} is not at a public address, and the operator has not allowed it; nothing was sent.",
-            ) from error
-        except (httpcore2.NetworkError, httpcore2.ProtocolError, ssl.SSLError) as error:
-            kind: RaisedKind = "tls" if _is_tls(error) else "connection"
-            cause = shortened(str(error)) or "the connection broke off"
-            raise CallError(kind, f"{shown} cannot be reached: {cause.rstrip('.')}.") from error
-        return json_of(answer, shown)
+            value = await self._exchange.post(
+                self._url,
+                self._body,
+                key=self._key,
+                left_s=self._ends - time.monotonic(),
+                budget_s=self._limits.wall_s,
+            )
+        except CallError as error:
+            if error.passing or error.kind == "timeout":
+                self._breaker.failed(error, time.monotonic())
+            else:
+                self._breaker.answered()
+            raise
+        self._breaker.answered()
+        return value
+
+    async def patiently(self, attempts: int) -> JsonValue:
+        """Make so many attempts, as far as the budget allows; raise the last one's CallError."""
+        async for attempt in stamina.retry_context(on=self._wait_s, attempts=attempts, timeout=None):
+            with attempt:
+                await self._admitted()
+                return await self.once()
+        raise AssertionError("an attempt returns or raises")
+
+    def _demand_size(self) -> None:
+        most = self._limits.payload_bytes
+        if len(self._body) > most:
+            raise CallError("too_large", f"The trace has {len(self._body)} bytes as JSON; at most {most} are sent.")
+
+    def _wait_s(self, error: Exception) -> float | bool:
+        """Return how long to wait before the next attempt, in seconds; False when there is none within the budget."""
+        if not isinstance(error, CallError) or not error.passing:
+            return False
+        wait_s = error.retry_after_s
+        if wait_s is None:
+            wait_s = FIRST_WAIT_S * 2.0 ** (self.attempts - 1) * random.uniform(0.5, 1.0)
+        return wait_s if self._fits(wait_s) else False
+
+    def _fits(self, wait_s: float) -> bool:
+        return time.monotonic() + wait_s <= self._last_start
+
+    async def _admitted(self) -> None:
+        """Wait until the breaker lets this call through; raise the failure that opened it when that takes too long."""
+        while wait_s := self._breaker.delay_s(time.monotonic(), probe_s=self._limits.wall_s):
+            if not self._fits(wait_s):
+                raise self._refused(wait_s)
+            await asyncio.sleep(wait_s)
+
+    def _refused(self, wait_s: float) -> CallError:
+        shown, last = masked(self._url), self._breaker.last
+        return CallError(
+            last.kind if last is not None else "connection",
+            f"{shown} was left alone after it failed; the last failure was: {last}",
+            passing=True,
+            retry_after_s=wait_s,
+        )
 
 
-def _is_tls(error: BaseException | None) -> bool:
-    while error is not None:
-        if isinstance(error, ssl.SSLError):
-            return True
-        error = error.__cause__ or error.__context__
-    return False
+def _forget_oldest(known: dict[str, _Endpoint] | dict[str, _Pending], most: int) -> None:
+    while len(known) > most:
+        del known[next(iter(known))]
