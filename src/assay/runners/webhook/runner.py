@@ -15,11 +15,12 @@ from assay.domain.outcome import Call, Inspection, Limits, Outcome, Raised, Retu
 from assay.runners.webhook.address_guard import AddressGuard
 from assay.runners.webhook.breaker import Breaker
 from assay.runners.webhook.exchange import Exchange
-from assay.runners.webhook.failure import LONGEST_WAIT_S, CallError
+from assay.runners.webhook.failure import CallError
 from assay.runners.webhook.target import masked
 
 ATTEMPTS = 3
 FIRST_WAIT_S = 0.2
+LONGEST_PENDING_S = 60.0
 ENDPOINTS_KNOWN = 10_000
 CHECKS_KNOWN = 100_000
 
@@ -44,7 +45,7 @@ class WebhookRunner:
     An endpoint (a URL without its query) has at most `at_once` calls at a time, so that one that hangs takes nothing
     from others, and a breaker. A failure that may pass is tried again, up to three attempts in all: at once while half
     of the budget is left, then when the check is delivered again. By its key a check is known to have had its attempts,
-    or to have waited five minutes for an endpoint that is left alone.
+    or to have waited a minute for an endpoint that is left alone.
     """
 
     def __init__(self, guard: AddressGuard, *, at_once: int = 8) -> None:
@@ -96,7 +97,8 @@ class WebhookRunner:
         except CallError as error:
             now = time.monotonic()
             attempts = before.attempts + delivery.attempts
-            waits_on = attempts < ATTEMPTS and now - before.since <= LONGEST_WAIT_S
+            was_refused = delivery.attempts == 0
+            waits_on = attempts < ATTEMPTS and not (was_refused and now - before.since > LONGEST_PENDING_S)
             if error.passing and key is not None and waits_on and not is_draft:
                 self._pending[key] = _Pending(since=before.since, attempts=attempts)
                 _forget_oldest(self._pending, CHECKS_KNOWN)
