@@ -159,6 +159,9 @@ EVALUATE = {
     "return 1",
     "dispatch-evaluated": "import functools\n@functools.singledispatch\ndef first(x):\n    pass\n"
     f'def second(x: "print({GRAPH}) or int"):\n    pass\nfirst.register(second)\nreturn 1',
+    "alias-reduced": "import collections, typing\nclass Held:\n    data = {}\n"
+    "alias = type(typing.List[int])(Held, ('open',), name='__builtins__')\ntry:\n"
+    "    collections.UserDict.copy(alias)\nexcept AttributeError as error:\n    return error.obj(inputs).read()",
     "type-made": "made = type('Made', (), {'__getattr__': lambda self, name: open(inputs).read()})\n"
     "return made().anything",
     "type-of-type": "made = type(type(1))('Made', (), {'__getattr__': lambda self, name: open(inputs).read()})\n"

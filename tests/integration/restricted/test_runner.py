@@ -128,6 +128,24 @@ x = n == random.random()
     "textwrap": ("import textwrap; x = textwrap.shorten('hello world', 8)", "[...]"),
     "hashlib": ("import hashlib; x = hashlib.sha256(b'x').hexdigest()[:4]", "2d71"),
     "math": ("import math; x = math.isclose(math.pi, 3.14159, rel_tol=1e-4)", True),
+    "a name of a type": ("x = [type(1).__name__, type(None).__name__, len.__name__]", ["int", "NoneType", "len"]),
+    "generic classes": (
+        """
+from typing import Dict, Generic, List, NewType, Optional, Protocol, TypeVar, Union, cast
+T = TypeVar("T")
+Id = NewType("Id", str)
+Either = Union[int, Optional[str]] | None
+class Shape(Protocol):
+    def area(self) -> float: ...
+class Box(Generic[T]):
+    def __init__(self, held: T) -> None:
+        self.held: T = held
+    def both(self: "Box[T]", other: "undefined") -> Dict[str, List[T]]:
+        return {"both": [self.held, cast(T, other)]}
+x = Box[int](Id(1)).both(2)
+""",
+        {"both": [1, 2]},
+    ),
     "typing": (
         """
 from typing import Any, Optional

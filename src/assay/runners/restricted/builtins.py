@@ -4,6 +4,7 @@ import builtins
 from typing import Any
 
 from assay.runners.restricted import guards
+from assay.runners.restricted.classes import make_class, type_of
 from assay.runners.restricted.modules import import_module
 
 _HARMLESS = (
@@ -43,9 +44,9 @@ RESTRICTED_BUILTINS: dict[str, Any] = {
     "hasattr": guards.has,
     "setattr": guards.set_attribute,
     "delattr": guards.delete_attribute,
-    "type": guards.type_of,
+    "type": type_of,
     "__import__": import_module,
-    "__metaclass__": guards.make_class,
+    "__metaclass__": make_class,
     "_getattr_": guards.read,
     "_write_": guards.write,
     "_hold_": guards.hold,

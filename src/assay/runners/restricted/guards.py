@@ -1,4 +1,4 @@
-"""What stands between restricted code and the objects it holds: attributes, writes, formats and classes."""
+"""What stands between restricted code and the objects it holds: reading attributes, setting them, and formats."""
 
 import _string  # pyright: ignore[reportMissingImports]
 import operator
@@ -16,8 +16,6 @@ from assay.runners.restricted.policy import HIDDEN
 _INTERNAL: tuple[type, ...] = (
     types.ModuleType, types.FrameType, types.CodeType, types.TracebackType, types.CellType,
 )  # fmt: skip
-# Types that would make functions, methods or modules of what they are given.
-_MAKERS: tuple[type, ...] = (*_INTERNAL, types.FunctionType, types.MethodType)
 # Names that are safe on what the code itself defined: elsewhere they lead to objects it does not hold, or change
 # classes that all share.
 _ONLY_OWN = ("obj", "register")
@@ -40,9 +38,11 @@ def read(obj: Any, name: str, default: Any = _NOTHING) -> Any:
     """Return an attribute, as `getattr` does. Raises SandboxViolationError when it leads out."""
     if type(name) is not str:
         raise TypeError("attribute name must be string")
+    if name == "__name__":
+        return _name_of(obj)
     if name in HIDDEN or (name[:1] == "_" and not _is_own(obj, name)):
         refuse(f"the attribute {name!r}")
-    if name in _ONLY_OWN and (isinstance(obj, AttributeError) or not _is_written(_class_of(obj))):
+    if name in _ONLY_OWN and (isinstance(obj, AttributeError) or not is_written(_class_of(obj))):
         refuse(f"the attribute {name!r}")
     value = getattr(obj, name) if default is _NOTHING else getattr(obj, name, default)
     if isinstance(value, _INTERNAL):
@@ -62,7 +62,7 @@ def has(obj: Any, name: str) -> bool:
 
 def write(obj: Any) -> Any:
     """Return an object whose attributes may be set and deleted. Raises SandboxViolationError for any other."""
-    if _is_written(_class_of(obj)) or type(obj) is Context or is_written_function(obj):
+    if is_written(_class_of(obj)) or type(obj) is Context or is_written_function(obj):
         return obj
     return refuse("setting an attribute of what the code did not define")
 
@@ -88,21 +88,6 @@ def update(held: tuple[Any, str, Any], operation: str, value: Any) -> None:
     set_attribute(obj, name, _IN_PLACE[operation](current, value))
 
 
-def type_of(value: Any) -> Any:
-    """Return the type of a value; that of a class is this function, since the real one makes classes of anything."""
-    kind = cast("type[Any]", type(value))
-    if issubclass(kind, type):
-        return type_of
-    if issubclass(kind, _MAKERS):
-        refuse(f"the type {kind.__name__!r}")
-    return kind
-
-
-def make_class(name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> type:
-    """Make the class of a class statement."""
-    return type(name, bases, namespace)
-
-
 def refuse(what: str) -> NoReturn:
     """Raise SandboxViolationError."""
     raise SandboxViolationError(f"{what} is not available in restricted code")
@@ -115,6 +100,12 @@ def refusing(name: str) -> Callable[..., NoReturn]:
         refuse(f"{name}()")
 
     return refused
+
+
+def _name_of(obj: Any) -> str:
+    """Return the name of a class or function, which is what most who ask for a type are after."""
+    name = getattr(obj, "__name__")  # noqa: B009 - an AttributeError is theirs
+    return name if type(name) is str else refuse("the attribute '__name__'")
 
 
 def _writable(name: str) -> str:
@@ -135,7 +126,7 @@ def _class_of(obj: Any) -> type[Any]:
     return obj if issubclass(kind, type) else kind
 
 
-def _is_written(kind: type) -> bool:
+def is_written(kind: type[Any]) -> bool:
     """Tell whether the code itself defined the class: it can give that module name to no other."""
     return _module_of(kind) == MODULE_NAME
 
@@ -143,9 +134,9 @@ def _is_written(kind: type) -> bool:
 def _is_own(obj: Any, name: str) -> bool:
     """Tell whether a name with an underscore can only be one that the code gave, to a class or object of its own."""
     kind = _class_of(obj)
-    if name.startswith("__") or not _is_written(kind):
+    if name.startswith("__") or not is_written(kind):
         return False
-    return not any(name in vars(base) for base in kind.__mro__ if not _is_written(base))
+    return not any(name in vars(base) for base in kind.__mro__ if not is_written(base))
 
 
 class _Formatter(string.Formatter):

@@ -24,14 +24,14 @@ import statistics
 import string
 import textwrap
 import types
-import typing
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from assay.runners.children.faults import SandboxViolationError
 from assay.runners.children.frames import MODULE_NAME
-from assay.runners.restricted.guards import is_written_function
+from assay.runners.restricted.guards import is_written, is_written_function, refuse
+from assay.runners.restricted.hints import HINTS
 
 # Modules written in C import these by way of the caller's own import function, and then take what is loaded.
 _IMPORTED_INSIDE = frozenset(("_strptime", "time", "warnings", "json.decoder", "numbers", "copyreg"))
@@ -92,6 +92,11 @@ def _wraps(wrapped: Any) -> Callable[[Any], Any]:
     return decorate
 
 
+def _total_ordering(kind: Any) -> Any:
+    """Stand in for functools.total_ordering, which adds methods to any class."""
+    return functools.total_ordering(kind) if is_written(kind) else refuse(f"ordering {kind.__name__!r}")
+
+
 def _namedtuple(typename: str, field_names: str | Iterable[str], *, defaults: Iterable[Any] | None = None) -> Any:
     """Stand in for collections.namedtuple, which evaluates text made of the names."""
     fields = field_names.replace(",", " ").split() if type(field_names) is str else list(field_names)
@@ -111,7 +116,7 @@ _ABC = Offered(
 _NAMES: dict[str, dict[str, Any]] = {
     "__future__": {name: getattr(__future__, name) for name in __future__.all_feature_names},
     "collections": {
-        **_named(collections, "ChainMap Counter OrderedDict UserDict UserList defaultdict deque"),
+        **_named(collections, "ChainMap Counter OrderedDict defaultdict deque"),
         "namedtuple": _namedtuple,
         "abc": _ABC,
     },
@@ -126,7 +131,8 @@ _NAMES: dict[str, dict[str, Any]] = {
     "difflib": _named(difflib, "Differ SequenceMatcher context_diff get_close_matches ndiff restore unified_diff"),
     "fractions": _named(fractions, "Fraction"),
     "functools": {
-        **_named(functools, "cache cached_property cmp_to_key lru_cache partial reduce total_ordering"),
+        **_named(functools, "cache cached_property cmp_to_key lru_cache partial reduce"),
+        "total_ordering": _total_ordering,
         "wraps": _wraps,
     },
     "hashlib": _named(
@@ -145,7 +151,7 @@ _NAMES: dict[str, dict[str, Any]] = {
     ),
     "re": _named(
         re,
-        "A ASCII DOTALL I IGNORECASE L LOCALE M MULTILINE Match NOFLAG Pattern RegexFlag S U UNICODE VERBOSE X compile"
+        "A ASCII DOTALL I IGNORECASE L LOCALE M MULTILINE Match NOFLAG Pattern S U UNICODE VERBOSE X compile"
         " error escape findall finditer fullmatch match purge search split sub subn",
     ),
     "statistics": _named(
@@ -159,16 +165,7 @@ _NAMES: dict[str, dict[str, Any]] = {
         " punctuation whitespace",
     ),
     "textwrap": _named(textwrap, "TextWrapper dedent fill indent shorten wrap"),
-    "typing": _named(
-        typing,
-        "Annotated Any AnyStr Awaitable Callable ClassVar Collection Concatenate Container Coroutine Counter"
-        " DefaultDict Deque Dict Final FrozenSet Generator Generic Hashable ItemsView Iterable Iterator KeysView List"
-        " Literal LiteralString Mapping MutableMapping MutableSequence MutableSet Never NewType NoReturn NotRequired"
-        " Optional OrderedDict ParamSpec Protocol Required Reversible Self Sequence Set Sized SupportsAbs"
-        " SupportsFloat SupportsIndex SupportsInt SupportsRound TYPE_CHECKING Text Tuple Type TypeAlias TypeGuard"
-        " TypeVar TypeVarTuple Union Unpack ValuesView assert_never cast final get_args get_origin"
-        " runtime_checkable",
-    ),
+    "typing": HINTS,
     "unicodedata": _public(unicodedata),
 }
 MODULES: dict[str, Offered] = {

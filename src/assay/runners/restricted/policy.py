@@ -72,6 +72,8 @@ class _Policy(RestrictingNodeTransformer):
         return ast.copy_location(guarded, node)
 
     def _check_attribute(self, node: ast.Attribute) -> None:
+        if node.attr == "__name__" and isinstance(node.ctx, ast.Load):
+            return
         if node.attr in HIDDEN or node.attr.startswith("__"):
             self.error(node, f"the attribute {node.attr!r} is not available in restricted code")
 
@@ -114,7 +116,13 @@ class _Policy(RestrictingNodeTransformer):
         """Check the names that a function binds."""
         self.check_name(node, node.name, allow_magic_methods=True)
         self.check_function_argument_names(node)
+        node.returns = None
         return self.node_contents_visit(node)
+
+    def visit_arg(self, node: ast.arg) -> ast.AST:
+        """Leave the annotation out, as everywhere."""
+        node.annotation = None
+        return node
 
     def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
         """Allow coroutines, whose frames are hidden like those of generators; not generators that are both."""
@@ -123,6 +131,7 @@ class _Policy(RestrictingNodeTransformer):
         for inner in _own_nodes(node.body):
             if isinstance(inner, ast.Yield):
                 self.error(inner, "yield in an async function is not available in restricted code")
+        node.returns = None
         return self.node_contents_visit(node)
 
     def visit_comprehension(self, node: ast.comprehension) -> ast.AST:
