@@ -50,7 +50,7 @@ def _python_name(value: JsonValue) -> str:
 def _javascript_name(value: JsonValue) -> str:
     match value:
         case None:
-            return "null"
+            return "null or undefined"
         case bool():
             return "boolean"
         case int() | float():

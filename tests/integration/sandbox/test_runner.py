@@ -436,34 +436,6 @@ async def test_inspection_reports_a_defect_with_its_line(runner: SandboxRunner, 
     assert line is None or defect.line == line
 
 
-@pytest.mark.parametrize(
-    ("source", "names"),
-    [
-        ("function evaluate(inputs, outputs, trace) { return true }", {"evaluate": 3}),
-        ("export default async function handler({input, output}) {}", {"handler": 1}),
-        ("const evaluate = (a, b = [1, 2]) => a", {"evaluate": 2}),
-        ("export const handler = async x => 1", {"handler": 1}),
-        ("let handler = async function (a: Map<string, number>, b: string) {}", {"handler": 2}),
-        ("// function evaluate(a) {}\n  function evaluate(a) {}", {}),
-        ("function evaluate() {}", {"evaluate": 0}),
-    ],
-)
-async def test_inspection_of_javascript_finds_entry_points(
-    runner: SandboxRunner, source: str, names: dict[str, int | None]
-) -> None:
-    assert (await runner.inspect("typescript", source)).names == names
-
-
-async def test_a_language_it_does_not_run_is_said(runner: SandboxRunner) -> None:
-    from dataclasses import replace
-
-    revision = replace(revision_of("function evaluate() {}"), language="javascript")
-    outcomes = await runner.execute(revision, [Call(arguments=(b"1", b"2", b"3"))] * 2, Limits())
-    assert [(type(outcome), getattr(outcome, "type", None)) for outcome in outcomes] == [
-        (Raised, "UnsupportedLanguage")
-    ] * 2
-
-
 async def test_the_description_names_the_layers(runner: SandboxRunner) -> None:
     assert runner.description in {
         "sandbox (namespaces+landlock+seccomp+rlimits)",

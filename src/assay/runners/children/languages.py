@@ -20,3 +20,16 @@ def python(
         inspect=partial(inspect_source, compile_tree=compile_tree or plainly),
         worker=partial(PythonWorker, offered=offered),
     )
+
+
+def javascript() -> Speech:
+    """Return JavaScript. Raises ImportError where there is no QuickJS."""
+    from assay.runners.children.inspection_javascript import inspect_javascript
+    from assay.runners.children.worker_javascript import JavaScriptWorker
+
+    return Speech(inspect=inspect_javascript, worker=JavaScriptWorker)
+
+
+def named(language: str) -> Speech:
+    """Return the whole of a language by its name. Raises KeyError."""
+    return {"python": python, "javascript": javascript}[language]()

@@ -1,23 +1,26 @@
 """From a revision and its calls to what a pool runs: compiled once, refused where it cannot be run at all."""
 
+import asyncio
 import hashlib
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import msgspec
 
-from assay.domain.evaluator import ENTRY_POINTS, Revision
+from assay.domain.evaluator import ENTRY_POINTS, Language, Revision
 from assay.domain.outcome import Call, Defect, Exceeded, Inspection, Limits, Outcome, Raised, Unavailable
 from assay.errors import AssayError, SandboxUnavailableError
 from assay.runners.children.batches import Program, Request
 from assay.runners.children.faults import VIOLATION
-from assay.runners.children.javascript import inspect_text
 from assay.runners.children.pool import Pool
 from assay.runners.children.zygote_process import ZygoteLostError
 
 _SOURCES_KEPT = 256
+_PYTHON: Language = "python"
+# TypeScript becomes JavaScript when it is looked at.
+_RUN_AS: dict[Language, Language] = {"python": "python", "javascript": "javascript", "typescript": "javascript"}
 
 
 class _At(msgspec.Struct, frozen=True):
@@ -45,12 +48,20 @@ class _Compiled:
 _decode_description = msgspec.json.Decoder(_Description).decode
 
 
-class PooledRunner:
-    """Runs evaluators in children of the zygotes of a pool; `description` says what confines them."""
+StartPool: TypeAlias = Callable[[], Awaitable[Pool]]
 
-    def __init__(self, description: str, pool: Pool) -> None:
+
+class PooledRunner:
+    """Runs evaluators in children of the zygotes of its pools; `description` says what confines them.
+
+    `pool` runs Python; `others` start the pools of further languages, when they are first asked for.
+    """
+
+    def __init__(self, description: str, pool: Pool, others: Mapping[str, StartPool] | None = None) -> None:
         self._description = description
-        self._pool = pool
+        self._pools: dict[str, Pool] = {_PYTHON: pool}
+        self._others = dict(others or {})
+        self._starting = asyncio.Lock()
         self._compiled: OrderedDict[bytes, _Compiled] = OrderedDict()
 
     @property
@@ -61,18 +72,19 @@ class PooledRunner:
     @property
     def zygote_pids(self) -> list[int]:
         """Return the process ids of the zygotes."""
-        return self._pool.zygote_pids
+        return [pid for pool in self._pools.values() for pid in pool.zygote_pids]
 
     async def execute(self, revision: Revision, calls: Sequence[Call], limits: Limits) -> list[Outcome]:
         """Run a revision once per call; see ports.Runner."""
         if not calls:
             return []
-        refusal = _refusal(revision, limits)
+        refusal = self._refusal(revision, limits)
         if refusal is not None:
             return [refusal for _ in calls]
         assert revision.source is not None
         assert revision.interface is not None
-        compiled = await self._compile(revision.source)
+        assert revision.language is not None
+        compiled = await self._compile(revision.language, revision.source)
         if isinstance(compiled, Unavailable):
             return [compiled for _ in calls]
         defect = compiled.inspection.defect
@@ -97,36 +109,75 @@ class PooledRunner:
                 request.settle(index, Exceeded(budget="payload", message=message))
             else:
                 fitting.append((index, call))
-        return await self._pool.run(program, fitting, compiled.unread.get(entry, frozenset()), request)
+        try:
+            pool = await self._pool_of(_RUN_AS[revision.language])
+        except AssayError as error:
+            return [Unavailable(cause=str(error)) for _ in calls]
+        return await pool.run(program, fitting, compiled.unread.get(entry, frozenset()), request)
 
     async def inspect(self, language: str, source: str) -> Inspection:
         """Look at a source without running it. Raises SandboxUnavailableError when the sandbox is gone."""
-        if language != "python":
-            return inspect_text(source)
-        compiled = await self._compile(source)
+        if language not in self._languages:
+            message = f"this server does not run {language}; it runs {', '.join(self._languages)}"
+            return Inspection(names={}, defect=Defect(kind="syntax-error", message=message))
+        compiled = await self._compile(language, source)
         if isinstance(compiled, Unavailable):
             raise SandboxUnavailableError(compiled.cause)
         return compiled.inspection
 
     async def unready(self) -> str | None:
         """Return why no code can be run now, None when it can: a child is forked to see."""
-        found = await self._inspect_again(b"")
+        found = await self._inspect_again(_PYTHON, b"")
         return found.cause if isinstance(found, Unavailable) else None
 
     async def close(self) -> None:
         """Kill all processes; what waits or runs comes back as Unavailable."""
-        await self._pool.close()
+        self._others.clear()
+        async with self._starting:
+            for pool in self._pools.values():
+                await pool.close()
 
-    async def _compile(self, text: str) -> _Compiled | Unavailable:
+    @property
+    def _languages(self) -> list[str]:
+        return [_PYTHON, *self._others]
+
+    async def _pool_of(self, language: str) -> Pool:
+        """Return the pool of a language, started if it is not yet. Raises SandboxUnavailableError."""
+        pool = self._pools.get(language)
+        if pool is None:
+            async with self._starting:
+                pool = self._pools.get(language)
+                if pool is None:
+                    start = self._others.get(language)
+                    if start is None:
+                        raise SandboxUnavailableError("the sandbox is shut")
+                    pool = self._pools[language] = await start()
+        return pool
+
+    def _refusal(self, revision: Revision, limits: Limits) -> Outcome | None:
+        """Return the outcome of a revision that this runner cannot even look at."""
+        if revision.source is None or revision.interface is None or revision.language is None:
+            message = f"revision {revision.number} has no source or no interface; save the code again"
+            return Raised(kind="entry-point-missing", type="NoSource", message=message)
+        if revision.language not in self._languages:
+            message = f"this server does not run {revision.language}; it runs {', '.join(self._languages)}"
+            return Raised(kind="syntax-error", type="UnsupportedLanguage", message=message)
+        size = len(revision.source.encode("utf-8", "surrogatepass"))
+        if size > limits.source_bytes:
+            message = f"the source has {size} bytes; at most {limits.source_bytes} are allowed"
+            return Raised(kind="syntax-error", type="SourceTooLarge", message=message)
+        return None
+
+    async def _compile(self, language: str, text: str) -> _Compiled | Unavailable:
         """Return what a confined child found in the source; the last ones asked for are remembered."""
         source = text.encode("utf-8", "surrogatepass")
-        digest = hashlib.sha256(source).digest()
+        digest = hashlib.sha256(language.encode() + b"\0" + source).digest()
         compiled = self._compiled.get(digest)
         if compiled is None:
             try:
-                found = await self._pool.inspect(source)
+                found = await (await self._pool_of(language)).inspect(source)
             except ZygoteLostError:
-                found = await self._inspect_again(source)
+                found = await self._inspect_again(language, source)
             except AssayError as error:
                 found = Unavailable(cause=str(error))
             if isinstance(found, Unavailable):
@@ -142,26 +193,11 @@ class PooledRunner:
             self._compiled.move_to_end(digest)
         return compiled
 
-    async def _inspect_again(self, source: bytes) -> tuple[bytes, bytes] | Unavailable | None:
+    async def _inspect_again(self, language: str, source: bytes) -> tuple[bytes, bytes] | Unavailable | None:
         try:
-            return await self._pool.inspect(source)
+            return await (await self._pool_of(language)).inspect(source)
         except (ZygoteLostError, AssayError) as error:
             return Unavailable(cause=str(error))
-
-
-def _refusal(revision: Revision, limits: Limits) -> Outcome | None:
-    """Return the outcome of a revision that this runner cannot even look at."""
-    if revision.source is None or revision.interface is None or revision.language is None:
-        message = f"revision {revision.number} has no source or no interface; save the code again"
-        return Raised(kind="entry-point-missing", type="NoSource", message=message)
-    if revision.language != "python":
-        message = f"this server does not run {revision.language} yet; it runs python"
-        return Raised(kind="syntax-error", type="UnsupportedLanguage", message=message)
-    size = len(revision.source.encode("utf-8", "surrogatepass"))
-    if size > limits.source_bytes:
-        message = f"the source has {size} bytes; at most {limits.source_bytes} are allowed"
-        return Raised(kind="syntax-error", type="SourceTooLarge", message=message)
-    return None
 
 
 def _read_description(found: tuple[bytes, bytes] | None, source: bytes, digest: bytes) -> _Compiled:

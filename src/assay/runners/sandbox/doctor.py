@@ -52,7 +52,8 @@ async def highest_rung(minimum: Minimum) -> Rung:
         refusals.append(f"{rung.description}: {refusal}")
     else:
         raise SandboxUnavailableError(
-            "This machine offers no sandbox for evaluator code, at any ASSAY_SANDBOX_MINIMUM: " + "; ".join(refusals)
+            f"This machine offers no sandbox for evaluator code, at any ASSAY_SANDBOX_MINIMUM: {'; '.join(refusals)}. "
+            "ASSAY_CODE_RUNNER=restricted does without one; docs/security.md says what is lost."
         )
     raise SandboxUnavailableError(
         f"The sandbox can only be {rung.description} here, less than ASSAY_SANDBOX_MINIMUM={minimum} asks for. "

@@ -16,7 +16,9 @@ from assay.runners.children.zygote_process import Launch
 
 _EXCLUDED = frozenset(("site-packages", "dist-packages", "test", "idlelib", "tkinter", "ensurepip", "turtledemo"))
 _LOADERS = ("/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1")
-_PACKAGES = ("orjson",)
+# What of the installed packages each language's process may read: of no use to the others, so out of their reach.
+_PACKAGES = {"python": ("orjson",), "javascript": ("orjson", "_quickjs.abi3.so")}
+_MODULES = {"python": ("orjson",), "javascript": ("orjson", "_quickjs")}
 _OURS = ("", "runners", "runners/children", "runners/sandbox")
 # Imported ahead where no file can be opened later.
 _PRELOADED = (
@@ -26,11 +28,12 @@ _PRELOADED = (
     "urllib.parse", "uuid", "xml.etree.ElementTree", "zlib",
 )  # fmt: skip
 
-# Imports every extension module of the standard library, then prints which files that mapped.
+# Imports the modules named and every extension module of the standard library, then prints which files that mapped.
 _PROBE = """
 import importlib, json, os, sys
 sys.path.append(sys.argv[1])
-import orjson
+for name in sys.argv[3:]:
+    importlib.import_module(name)
 for name in sorted(os.listdir(sys.argv[2])):
     name = name.partition(".")[0]
     if name.startswith(("_test", "_xx", "xx", "_tkinter")):
@@ -77,8 +80,8 @@ class Interpreter:
 
 
 @cache
-def interpreter() -> Interpreter:
-    """Find this interpreter's own files, the shared libraries it maps, and the few packages offered."""
+def interpreter(language: str = "python") -> Interpreter:
+    """Find this interpreter's own files, and the few packages a language needs, with the shared libraries they map."""
     import assay
 
     executable = os.path.realpath(sys.executable)
@@ -88,7 +91,8 @@ def interpreter() -> Interpreter:
 
     package_root = str(Path(orjson.__file__).resolve().parent.parent)
     probe = subprocess.run(
-        [executable, "-I", "-S", "-B", "-c", _PROBE, package_root, f"{library}/lib-dynload"],
+        [executable, "-I", "-S", "-B", "-c", _PROBE, package_root, f"{library}/lib-dynload",
+         *_MODULES[language]],
         capture_output=True, text=True, check=True, env={}, timeout=30,
     )  # fmt: skip
     return Interpreter(
@@ -97,9 +101,9 @@ def interpreter() -> Interpreter:
         modules=tuple(f"{library}/{name}" for name in sorted(os.listdir(library)) if name not in _EXCLUDED),
         shared_libraries=tuple(_with_names(json.loads(probe.stdout), library, package_root)),
         package_root=package_root,
-        packages=tuple(f"{package_root}/{name}" for name in _PACKAGES),
+        packages=tuple(f"{package_root}/{name}" for name in _PACKAGES[language]),
         source_root=str(root.parent),
-        sources=tuple(str(path) for part in _OURS for path in sorted((root / part).glob("*.py"))),
+        sources=tuple(str(path) for part in _OURS for path in sorted((root / part).glob("*.[pj]*"))),
     )
 
 
@@ -116,18 +120,18 @@ def _with_names(libraries: Sequence[str], library: str, package_root: str) -> li
     return found
 
 
-def launch_of(rung: Rung) -> Launch:
-    """Return how a zygote is started on this rung: without an environment."""
-    return Launch(command=partial(_command, rung), own_session=not rung.namespaces)
+def launch_of(rung: Rung, language: str = "python") -> Launch:
+    """Return how a zygote for a language is started on this rung: without an environment."""
+    return Launch(command=partial(_command, rung, language), own_session=not rung.namespaces)
 
 
-def _command(rung: Rung, control: int) -> list[str]:
-    python = interpreter()
+def _command(rung: Rung, language: str, control: int) -> list[str]:
+    python = interpreter(language)
     readable = [*python.modules, *python.packages, *python.shared_libraries, *_LOADERS, python.library]
     start = (
         f"import sys; sys.path += [{python.source_root!r}, {python.package_root!r}]\n"
         "from assay.runners.sandbox.zygote import main\n"
-        f"main({control}, {readable!r}, {[python.source_root, python.package_root]!r}, "
+        f"main({control}, {language!r}, {readable!r}, {[python.source_root, python.package_root]!r}, "
         f"landlock={rung.landlock!r}, preload={() if rung.landlock else _PRELOADED!r})"
     )
     command = [python.executable, "-I", "-S", "-B", "-c", start]

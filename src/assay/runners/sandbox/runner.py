@@ -1,4 +1,4 @@
-"""The default runner: Python in confined children, forked from warm processes."""
+"""The default runner: confined children, forked from warm processes."""
 
 from typing import Self
 
@@ -22,4 +22,9 @@ class SandboxRunner(PooledRunner):
     @classmethod
     async def start_on(cls, rung: Rung, *, workers: int = 0) -> Self:
         """Start on this very rung. Raises SandboxUnavailableError."""
-        return cls(rung.description, await Pool.start(launch_of(rung), workers))
+
+        async def start_javascript() -> Pool:
+            return await Pool.start(launch_of(rung, "javascript"), workers)
+
+        pool = await Pool.start(launch_of(rung), workers)
+        return cls(rung.description, pool, {"javascript": start_javascript})

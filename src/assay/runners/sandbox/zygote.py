@@ -14,14 +14,20 @@ from assay.runners.sandbox import confine
 
 
 def main(
-    control: int, readable: Sequence[str], hidden: Sequence[str], *, landlock: bool, preload: Sequence[str]
+    control: int,
+    language: str,
+    readable: Sequence[str],
+    hidden: Sequence[str],
+    *,
+    landlock: bool,
+    preload: Sequence[str],
 ) -> None:
     """Confine this process as far as it can bear, and serve.
 
     `readable` is all that may still be read; `hidden` is taken out of the import path.
     """
     channel = socket.socket(fileno=control)
-    speech = languages.python()
+    speech = languages.named(language)
     for name in preload:
         __import__(name)
     sys.path[:] = [path for path in sys.path if path not in hidden]

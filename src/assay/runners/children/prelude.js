@@ -1,0 +1,86 @@
+// Runs before the author's code in every fresh context, and answers for it afterwards. It keeps what it needs of the
+// language, since the author may change any of it. What is seldom used stands in other files and is compiled on demand.
+// The names of all functions begin alike, so that their steps can be told from the author's in a stack.
+(() => {
+  "use strict";
+  const { part } = globalThis;
+  delete globalThis.part;
+  const { apply, ownKeys, getPrototypeOf, getOwnPropertyDescriptor, defineProperty } = Reflect;
+  const { stringify, parse } = JSON, { isArray } = Array, Plain = Object.prototype, List = Array.prototype;
+  const compile = eval, { isWellFormed } = String.prototype, { toISOString } = Date.prototype;
+  const MOST_LEVELS = 64;
+  let left = 0, answer = "~", telling;
+  const assay$tell = () => telling ??= compile(part("telling"))({
+    apply, ownKeys, getPrototypeOf, getOwnPropertyDescriptor, defineProperty, stringify, isArray, Plain, List,
+    isWellFormed, toISOString, MOST_LEVELS,
+  });
+  const assay$fits = (value, level) => {
+    const kind = typeof value;
+    if (kind === "number") return value - value === 0;
+    if (kind === "string") return apply(isWellFormed, value, []);
+    if (kind !== "object") return kind === "boolean";
+    if (value === null) return true;
+    const keys = ownKeys(value), above = getPrototypeOf(value), length = keys.length;
+    if (level > MOST_LEVELS) return false;
+    if (isArray(value) ? above !== List || length !== value.length + 1 : above !== Plain && above !== null) return false;
+    left -= length;
+    for (let i = 0; i < length && left >= 0; i++) {
+      const key = keys[i];
+      if (typeof key !== "string" || !apply(isWellFormed, key, [])) return false;
+      const property = getOwnPropertyDescriptor(value, key);
+      if (property.enumerable && !assay$fits(property.value, level + 1)) return false;
+    }
+    return true;
+  };
+  const assay$fail = (error) => {
+    answer = "!";
+    answer = assay$tell().told(error);
+  };
+  const assay$finish = (value, most) => {
+    left = most;
+    if (value === undefined) answer = "=null";
+    else if (assay$fits(value, 1)) answer = left < 0 ? ">" : "=" + stringify(value);
+    else answer = assay$tell().fitted(value, most);
+  };
+  const assay$settle = async (promise, most) => {
+    try {
+      assay$finish(await promise, most);
+    } catch (error) {
+      assay$fail(error);
+    }
+  };
+  const assay$begin = (run, most, shape, spans, values) => {
+    if (typeof run !== "function") return void (answer = "?");
+    if (shape) values = compile(part("handler"))({ isArray, parse, part, compile }, shape, spans, values);
+    const value = apply(run, undefined, values);
+    const holds = value !== null && (typeof value === "object" || typeof value === "function");
+    if (holds && typeof value.then === "function") assay$settle(value, most);
+    else assay$finish(value, most);
+  };
+  const assay$load = async (most, shape, spans, values) => {
+    try {
+      const module = await import("<input>");
+      assay$begin(module["(assay)"] ?? module.default, most, shape, spans, values);
+    } catch (error) {
+      assay$fail(error);
+    }
+  };
+  const assay$console = () => {
+    const value = compile(part("console"))(assay$tell, stringify, part);
+    defineProperty(globalThis, "console", { value, writable: true, configurable: true });
+    return value;
+  };
+  const assay$setConsole = (value) =>
+    void defineProperty(globalThis, "console", { value, writable: true, configurable: true });
+  defineProperty(globalThis, "console", { get: assay$console, set: assay$setConsole, configurable: true });
+  const assay$run = (text, most, shape, spans, ...values) => {
+    if (most === undefined) return answer;
+    if (text === null) return void assay$load(most, shape, spans, values);
+    try {
+      assay$begin(compile(text), most, shape, spans, values);
+    } catch (error) {
+      assay$fail(error);
+    }
+  };
+  return assay$run;
+})()
