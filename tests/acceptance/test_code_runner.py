@@ -1,5 +1,8 @@
 """The server with each code runner an operator can choose."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +32,21 @@ def test_a_local_server_runs_trusted_code_and_warns_of_it(tmp_path: Path, variab
         assert check["runner"] == "local (not confined)"
         assert "evaluators are not confined" in server.log
         assert server.stop() == 0
+
+
+@pytest.mark.parametrize("name", ["restricted", "local"])
+def test_the_doctor_says_when_the_sandbox_is_not_used(tmp_path: Path, name: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "assay.cli.main", "doctor"],
+        cwd=tmp_path,
+        env={**os.environ, "ASSAY_CODE_RUNNER": name},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"ASSAY_CODE_RUNNER={name}" in done.stdout
 
 
 def test_a_restricted_server_holds_code_by_the_language(tmp_path: Path) -> None:

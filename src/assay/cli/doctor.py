@@ -21,8 +21,14 @@ def doctor() -> None:
     console.print(table)
     rungs = [finding for finding in findings if finding.name.startswith("sandbox")]
     best = next((rung for rung in rungs if rung.available), None)
+    if settings.code_runner != "sandbox":
+        console.print(f"Code would run without any of this: ASSAY_CODE_RUNNER={settings.code_runner}.")
+        return
     if best is None:
-        console.print("Evaluator code cannot be run here: docs/security.md says what each rung needs.")
+        console.print(
+            "Evaluator code cannot be run here: docs/security.md says what each rung needs, "
+            "and what ASSAY_CODE_RUNNER=restricted does without."
+        )
         raise typer.Exit(1)
     console.print(
         f"Code would run in: {best.name}. The least allowed is ASSAY_SANDBOX_MINIMUM={settings.sandbox_minimum}."

@@ -404,6 +404,37 @@ async def test_cpu_time_is_bounded_of_its_own(runner: RestrictedRunner) -> None:
     assert outcome.budget == "cpu"
 
 
+async def test_endless_recursion_is_the_authors_error(runner: RestrictedRunner) -> None:
+    source = "def evaluate(inputs, outputs, trace):\n    return evaluate(inputs, outputs, trace) if inputs else 1"
+    raised, returned = await run(runner, source, 1, 0)
+    assert isinstance(raised, Raised)
+    assert raised.type == "RecursionError"
+    assert isinstance(returned, Returned)
+
+
+async def test_logs_are_cut_at_their_limit(runner: RestrictedRunner) -> None:
+    source = "def evaluate(inputs, outputs, trace):\n    print('x' * inputs)\n    return 1"
+    [outcome] = await run(runner, source, 10**6, limits=Limits(log_bytes=100))
+    assert outcome.logs.startswith("x" * 100 + "\n[logs cut")
+
+
+async def test_an_evaluation_sees_nothing_of_the_one_before(runner: RestrictedRunner) -> None:
+    source = """
+seen = []
+
+class Kept:
+    seen = 0
+
+def evaluate(inputs, outputs, trace):
+    seen.append(inputs)
+    Kept.seen += 1
+    evaluate.calls = getattr(evaluate, "calls", 0) + 1
+    return [len(seen), Kept.seen, evaluate.calls]
+"""
+    outcomes = await run(runner, source, 1, 2, 3)
+    assert [outcome.value for outcome in outcomes if isinstance(outcome, Returned)] == [[1, 1, 1]] * 3
+
+
 async def test_closing_leaves_no_process() -> None:
     before = own_descendants()
     started = await RestrictedRunner.start(workers=1)
