@@ -255,9 +255,9 @@ async def _start_code_runner(settings: Settings) -> PooledRunner:
 
 
 def _code_runners(runner: PooledRunner) -> dict[RunnerKey, Runner]:
-    if isinstance(runner, SandboxRunner):
-        return {"python": runner, "javascript": runner, "typescript": runner}
-    return {"python": runner}
+    if isinstance(runner, RestrictedRunner):
+        return {"python": runner}
+    return {"python": runner, "javascript": runner, "typescript": runner}
 
 
 def _timing(settings: Settings) -> Timing:

@@ -9,8 +9,8 @@ import pytest_asyncio
 
 from assay.domain.outcome import Exceeded, Limits, Raised, Returned
 from assay.runners.local.runner import LocalRunner
-from assay.testing import RunnerConformance
-from support.sandbox import is_running, own_descendants, run, value_of
+from assay.testing import RunnerConformance, a_revision
+from support.sandbox import call_of, is_running, own_descendants, run, value_of
 from support.server import wait_for
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -72,6 +72,14 @@ async def test_the_servers_own_settings_are_not_in_its_environment(monkeypatch: 
 async def test_third_party_packages_can_be_imported(runner: LocalRunner) -> None:
     source = "import msgspec\ndef evaluate(i, o, t):\n    return msgspec.json.decode(b'[1]')"
     assert await value_of(runner, source) == [1]
+
+
+async def test_javascript_runs_too(runner: LocalRunner) -> None:
+    source = "function evaluate(i, o) { console.log('saw', i); return {same: i, length: o.length} }"
+    revision = a_revision(source, language="javascript")
+    [outcome] = await runner.execute(revision, [call_of(7, "four", None)], Limits())
+    assert isinstance(outcome, Returned), outcome
+    assert (outcome.value, outcome.logs) == ({"same": 7, "length": 4}, "saw 7\n")
 
 
 async def test_an_evaluation_that_hangs_is_killed_alone(runner: LocalRunner) -> None:

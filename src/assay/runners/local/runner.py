@@ -2,6 +2,7 @@
 
 import os
 import sys
+from functools import partial
 from typing import Self
 
 from assay.runners.children.pool import Pool
@@ -9,6 +10,7 @@ from assay.runners.children.pooled import PooledRunner
 from assay.runners.children.zygote_process import Launch
 
 _OURS = "ASSAY_"
+_OTHER_LANGUAGES = ("javascript",)
 
 
 class LocalRunner(PooledRunner):
@@ -18,9 +20,16 @@ class LocalRunner(PooledRunner):
     async def start(cls, *, workers: int = 0) -> Self:
         """Start; `workers` 0 means one per core. Raises SandboxUnavailableError when no process can be started."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
-        launch = Launch(command=_command, environment=environment, directory=os.getcwd())
-        return cls("local (not confined)", await Pool.start(launch, workers))
+        directory = os.getcwd()
+
+        async def start(language: str) -> Pool:
+            launch = Launch(command=partial(_command, language), environment=environment, directory=directory)
+            return await Pool.start(launch, workers)
+
+        others = {language: partial(start, language) for language in _OTHER_LANGUAGES}
+        return cls("local (not confined)", await start("python"), others)
 
 
-def _command(control: int) -> list[str]:
-    return [sys.executable, "-P", "-c", f"from assay.runners.local.zygote import main; main({control})"]
+def _command(language: str, control: int) -> list[str]:
+    start = f"from assay.runners.local.zygote import main; main({control}, {language!r})"
+    return [sys.executable, "-P", "-c", start]

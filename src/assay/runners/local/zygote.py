@@ -10,12 +10,12 @@ from assay.runners.children.bounds import die_with_parent
 from assay.runners.children.zygote import Custody, serve
 
 
-def main(control: int) -> None:
+def main(control: int, language: str) -> None:
     """Serve; each child leads a session of its own, so that what it started ends with it."""
     channel = socket.socket(fileno=control)
     die_with_parent()
     os.dup2(1, 2)
-    serve(channel, Custody(confine=os.setsid, speech=languages.python(), kill=_kill_session))
+    serve(channel, Custody(confine=os.setsid, speech=languages.named(language), kill=_kill_session))
 
 
 def _kill_session(pid: int) -> None:
