@@ -10,6 +10,7 @@ import _quickjs
 import orjson
 
 from assay.runners.children.javascript_text import DEFAULT, Bindings, Token, bindings_of, tokens_of
+from assay.runners.children.places import Places
 
 ENTRIES = ("evaluate", "handler")
 _HANDED = frozenset(("input", "output", "expected", "metadata", "trace"))
@@ -35,7 +36,7 @@ class SourceDefectError(Exception):
 def inspect_javascript(source: bytes) -> tuple[dict[str, Any], bytes]:
     """Return a description of the source (names or defect), and what a worker runs for each entry point."""
     try:
-        names, programs = examined(text_of(source), None)
+        names, programs = examined(text_of(source))
     except SourceDefectError as error:
         return defect(error), b""
     return {"names": names, "unread": {}, "defect": None}, orjson.dumps(programs)
@@ -58,8 +59,8 @@ def text_of(source: bytes) -> str:
     return text
 
 
-def examined(text: str, lines: Sequence[int] | None) -> tuple[dict[str, int | None], dict[str, Any]]:
-    """Return the names a text binds, and what a worker runs for each entry point; `lines` are the author's, if others.
+def examined(text: str, places: Places | None = None) -> tuple[dict[str, int | None], dict[str, Any]]:
+    """Return the names a text binds, and what a worker runs for each entry point; `places` say whence.
 
     Raises SourceDefectError.
     """
@@ -77,7 +78,7 @@ def examined(text: str, lines: Sequence[int] | None) -> tuple[dict[str, int | No
             "module": is_module,
             "text": _module(text, entry, is_bound) if is_module else _script(text, entry),
             "shape": _shape(entry, bindings.parameters.get(bound, [])),
-            "lines": lines,
+            "places": places,
         }
         if is_bound or DEFAULT in names:
             names.setdefault(entry, bindings.names.get(bound))

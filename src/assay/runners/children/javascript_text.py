@@ -264,6 +264,8 @@ class _Binder:
             while at < len(self._tokens) and self._tokens[at].text != "(":
                 at += 1
             parameters = self._list(at)
+            if self._is_used(self._close(self._close(at) + 1) + 1):
+                parameters = None
         elif start and start[0].text == "(":
             end = self._close(at)
             if self._tokens[end + 1 : end + 2] and self._tokens[end + 1].text == "=>":
@@ -272,7 +274,13 @@ class _Binder:
             parameters = [[start[0]]]
         self._bind(name, parameters, default=False)
 
+    def _is_used(self, at: int) -> bool:
+        """Tell whether the function before this token is called or looked into, so that another value is bound."""
+        return at < len(self._tokens) and self._tokens[at].text in ("(", ".", "?.", "[")
+
     def _close(self, at: int) -> int:
+        if at >= len(self._tokens):
+            return at
         level = self._tokens[at].level
         end = at + 1
         while end < len(self._tokens) and self._tokens[end].level > level:

@@ -30,6 +30,15 @@ def javascript() -> Speech:
     return Speech(inspect=inspect_javascript, worker=JavaScriptWorker)
 
 
+def typescript() -> Speech:
+    """Return TypeScript, which is only looked at: what it comes to is run as JavaScript. Raises ImportError."""
+    from assay.runners.children.inspection_typescript import inspect_typescript
+    from assay.runners.children.transpiler import Transpiler
+    from assay.runners.children.worker_javascript import JavaScriptWorker
+
+    return Speech(inspect=partial(inspect_typescript, transpile=Transpiler()), worker=JavaScriptWorker)
+
+
 def named(language: str) -> Speech:
     """Return the whole of a language by its name. Raises KeyError."""
-    return {"python": python, "javascript": javascript}[language]()
+    return {"python": python, "javascript": javascript, "typescript": typescript}[language]()

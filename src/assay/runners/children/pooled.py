@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from assay.domain.evaluator import ENTRY_POINTS, Language, Revision
+from assay.domain.evaluator import ENTRY_POINTS, Revision
 from assay.domain.outcome import Call, Defect, Exceeded, Inspection, Limits, Outcome, Raised, Unavailable
 from assay.errors import AssayError, SandboxUnavailableError
 from assay.runners.children.batches import Program, Request
@@ -18,9 +18,9 @@ from assay.runners.children.pool import Pool
 from assay.runners.children.zygote_process import ZygoteLostError
 
 _SOURCES_KEPT = 256
-_PYTHON: Language = "python"
+_PYTHON = "python"
 # TypeScript becomes JavaScript when it is looked at.
-_RUN_AS: dict[Language, Language] = {"python": "python", "javascript": "javascript", "typescript": "javascript"}
+_RUN_AS = {"python": "python", "javascript": "javascript", "typescript": "javascript"}
 
 
 class _At(msgspec.Struct, frozen=True):
@@ -70,6 +70,11 @@ class PooledRunner:
         return self._description
 
     @property
+    def languages(self) -> list[str]:
+        """Return the languages it runs."""
+        return [_PYTHON, *self._others]
+
+    @property
     def zygote_pids(self) -> list[int]:
         """Return the process ids of the zygotes."""
         return [pid for pool in self._pools.values() for pid in pool.zygote_pids]
@@ -117,8 +122,8 @@ class PooledRunner:
 
     async def inspect(self, language: str, source: str) -> Inspection:
         """Look at a source without running it. Raises SandboxUnavailableError when the sandbox is gone."""
-        if language not in self._languages:
-            message = f"this server does not run {language}; it runs {', '.join(self._languages)}"
+        if language not in self.languages:
+            message = f"this server does not run {language}; it runs {', '.join(self.languages)}"
             return Inspection(names={}, defect=Defect(kind="syntax-error", message=message))
         compiled = await self._compile(language, source)
         if isinstance(compiled, Unavailable):
@@ -136,10 +141,6 @@ class PooledRunner:
         async with self._starting:
             for pool in self._pools.values():
                 await pool.close()
-
-    @property
-    def _languages(self) -> list[str]:
-        return [_PYTHON, *self._others]
 
     async def _pool_of(self, language: str) -> Pool:
         """Return the pool of a language, started if it is not yet. Raises SandboxUnavailableError."""
@@ -159,8 +160,8 @@ class PooledRunner:
         if revision.source is None or revision.interface is None or revision.language is None:
             message = f"revision {revision.number} has no source or no interface; save the code again"
             return Raised(kind="entry-point-missing", type="NoSource", message=message)
-        if revision.language not in self._languages:
-            message = f"this server does not run {revision.language}; it runs {', '.join(self._languages)}"
+        if revision.language not in self.languages:
+            message = f"this server does not run {revision.language}; it runs {', '.join(self.languages)}"
             return Raised(kind="syntax-error", type="UnsupportedLanguage", message=message)
         size = len(revision.source.encode("utf-8", "surrogatepass"))
         if size > limits.source_bytes:

@@ -14,6 +14,7 @@ import orjson
 
 from assay.runners.children import frames
 from assay.runners.children.batch import LogWriter
+from assay.runners.children.places import line_at
 
 
 def _part(name: str) -> str:
@@ -136,12 +137,11 @@ class JavaScriptWorker:
         found = _STEP.match(text)
         if found is None or (found["name"] or "").startswith(_OURS):
             return None
-        lines: list[int] | None = self._script["lines"]
-        line = int(found["line"])
-        where = f"line {line}, column {found['column']}"
-        if lines is not None:
-            line = lines[min(line, len(lines)) - 1]
-            where = f"line {line}"
+        column, places = int(found["column"]), self._script["places"]
+        line = line_at(places, int(found["line"]), column)
+        if line is None:
+            return None
+        where = f"line {line}, column {column}" if places is None else f"line {line}"
         name = found["name"]
         return (f"{_clean(name)} ({where})" if name and name != "<eval>" else where), line
 

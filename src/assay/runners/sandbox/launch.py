@@ -17,8 +17,16 @@ from assay.runners.children.zygote_process import Launch
 _EXCLUDED = frozenset(("site-packages", "dist-packages", "test", "idlelib", "tkinter", "ensurepip", "turtledemo"))
 _LOADERS = ("/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1")
 # What of the installed packages each language's process may read: of no use to the others, so out of their reach.
-_PACKAGES = {"python": ("orjson",), "javascript": ("orjson", "_quickjs.abi3.so")}
-_MODULES = {"python": ("orjson",), "javascript": ("orjson", "_quickjs")}
+_PACKAGES = {
+    "python": ("orjson",),
+    "javascript": ("orjson", "_quickjs.abi3.so"),
+    "typescript": ("orjson", "_quickjs.abi3.so", "wasmtime", "quickjs_rs"),
+}
+_MODULES = {
+    "python": ("orjson",),
+    "javascript": ("orjson", "_quickjs"),
+    "typescript": ("orjson", "_quickjs", "wasmtime"),
+}
 _OURS = ("", "runners", "runners/children", "runners/sandbox")
 # Imported ahead where no file can be opened later.
 _PRELOADED = (

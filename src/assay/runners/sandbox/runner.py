@@ -26,5 +26,8 @@ class SandboxRunner(PooledRunner):
         async def start_javascript() -> Pool:
             return await Pool.start(launch_of(rung, "javascript"), workers)
 
+        async def start_typescript() -> Pool:
+            return await Pool.start(launch_of(rung, "typescript"), 1)
+
         pool = await Pool.start(launch_of(rung), workers)
-        return cls(rung.description, pool, {"javascript": start_javascript})
+        return cls(rung.description, pool, {"javascript": start_javascript, "typescript": start_typescript})
