@@ -1,6 +1,8 @@
 """Attacks on the restricted runner. Each one reaches the host in plain Python, or it would prove nothing here."""
 
+import ast
 import sys
+import textwrap
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -172,10 +174,9 @@ EVALUATE = {
 }
 HANDLER = {
     "method-globals": "return trace.get_spans.__func__.__globals__['sys'].executable",
-    "awaitable-frame": "found = trace.get_spans()\nframe = found.cr_frame\nfound.close()\n"
-    "return frame.f_globals['sys'].executable",
-    "awaitable-frame-getattr": "found = trace.get_spans()\nframe = getattr(found, 'cr_fr' + 'ame')\nfound.close()\n"
-    "return getattr(frame, 'f_globals')['sys'].executable",
+    "awaitable-frame": "frame = trace.get_spans().__await__().gi_frame\nreturn frame.f_globals['sys'].executable",
+    "awaitable-frame-getattr": "running = getattr(trace.get_spans(), '__aw' + 'ait__')()\n"
+    "return getattr(getattr(running, 'gi_fr' + 'ame'), 'f_globals')['sys'].executable",
     "await-inside": "async def work():\n    return task.cr_frame.f_back\ntask = work()\n"
     "return (await task).f_back.f_globals['sys'].executable",
     "traceback-of-ours": "try:\n    await trace.get_spans(5)\nexcept TypeError as error:\n"
@@ -267,6 +268,24 @@ async def attack(runner: Runner, interface: Interface, body: str, prize: Prize) 
     return outcome
 
 
+class NamedAtRunTime(ast.NodeTransformer):
+    """Turns `a.b` into `getattr(a, "b")`, which no look at the source can judge."""
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        self.generic_visit(node)
+        if not isinstance(node.ctx, ast.Load):
+            return node
+        return ast.Call(ast.Name("getattr", ast.Load()), [node.value, ast.Constant(node.attr)], [])
+
+
+def named_at_run_time(body: str) -> str:
+    """Return an attack with every attribute read by a name made at run time."""
+    function = ast.parse("async def attack():\n" + textwrap.indent(body, "    ")).body[0]
+    assert isinstance(function, ast.AsyncFunctionDef)
+    statements = [NamedAtRunTime().visit(statement) for statement in function.body]
+    return "\n".join(ast.unparse(ast.fix_missing_locations(statement)) for statement in statements)
+
+
 @pytest.mark.parametrize("name", EVALUATE)
 async def test_nothing_leads_out_of_evaluate(
     local: LocalRunner, runner: RestrictedRunner, prize: Prize, name: str
@@ -285,6 +304,16 @@ async def test_nothing_leads_out_of_handler(
     plainly = await attack(local, "handler", HANDLER[name], prize)
     assert prize.is_in(plainly), f"this attack proves nothing: {plainly}"
     outcome = await attack(runner, "handler", HANDLER[name], prize)
+    assert not prize.is_in(outcome)
+    assert isinstance(outcome, Raised), outcome
+
+
+@pytest.mark.parametrize("name", [*EVALUATE, *HANDLER])
+async def test_nothing_leads_out_by_attributes_named_at_run_time(
+    runner: RestrictedRunner, prize: Prize, name: str
+) -> None:
+    interface: Interface = "evaluate" if name in EVALUATE else "handler"
+    outcome = await attack(runner, interface, named_at_run_time({**EVALUATE, **HANDLER}[name]), prize)
     assert not prize.is_in(outcome)
     assert isinstance(outcome, Raised), outcome
 

@@ -48,6 +48,10 @@ def steps() -> Iterator[int]:
     yield 1
 
 
+async def waits() -> None:
+    pass
+
+
 def failed_json() -> Exception:
     try:
         json.loads("{")
@@ -59,11 +63,12 @@ def failed_json() -> Exception:
 @pytest.fixture
 def given() -> Iterator[list[Any]]:
     """What code is offered by name, and an object of each kind it can make."""
-    awaitable = TraceView(b"[]").get_spans()
+    waiting = waits()
     offered = [value for name, value in RESTRICTED_BUILTINS.items() if not name.startswith("_")]
     yield [
-        *offered, *MODULES.values(), TraceView(b"[]"), SpanRecord(a=1), awaitable, failed_json(),
-        "text", b"bytes", 1, 1.5, 1j, [1], (1,), {1}, {1: 2}, range(3), slice(1), None, ..., NotImplemented,
+        *offered, *MODULES.values(), TraceView(b"[]"), TraceView(b"[{}]").get_spans(), SpanRecord(a=1),
+        waiting, failed_json(), "text", b"bytes", 1, 1.5, 1j, [1], (1,), {1}, {1: 2}, range(3), slice(1), None, ...,
+        NotImplemented,
         steps(), iter([1]), enumerate([1]), map(len, [""]), itertools.chain([1]), itertools.cycle([1]),
         re.compile("(?P<a>x)"), re.match("(?P<a>x)", "x"), re.finditer("x", "x"), re.IGNORECASE,
         datetime.datetime.now(datetime.UTC), datetime.timedelta(1), decimal.Decimal(1), decimal.getcontext(),
@@ -74,7 +79,7 @@ def given() -> Iterator[list[Any]]:
         property(len), staticmethod(len), classmethod(isinstance), super(dict, collections.Counter()), list[int],
         int | str, ValueError(1), AttributeError("x", name="x", obj=sys), OSError(1, "x"), StopIteration(1),
     ]  # fmt: skip
-    awaitable.close()
+    waiting.close()
 
 
 def names_of(found: Any) -> set[str]:

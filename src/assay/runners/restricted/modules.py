@@ -138,7 +138,7 @@ _NAMES: dict[str, dict[str, Any]] = {
     "hashlib": _named(
         hashlib,
         "blake2b blake2s md5 sha1 sha224 sha256 sha384 sha512 sha3_224 sha3_256 sha3_384 sha3_512 shake_128"
-        " shake_256 new pbkdf2_hmac algorithms_available algorithms_guaranteed",
+        " shake_256 new pbkdf2_hmac",
     ),
     "itertools": _public(itertools),
     "json": _named(json, "JSONDecodeError JSONDecoder JSONEncoder dumps loads"),
