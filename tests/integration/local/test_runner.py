@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from assay.domain.evaluator import Language
 from assay.domain.outcome import Exceeded, Limits, Raised, Returned
 from assay.runners.local.runner import LocalRunner
 from assay.testing import RunnerConformance, a_revision
@@ -74,9 +75,10 @@ async def test_third_party_packages_can_be_imported(runner: LocalRunner) -> None
     assert await value_of(runner, source) == [1]
 
 
-async def test_javascript_runs_too(runner: LocalRunner) -> None:
-    source = "function evaluate(i, o) { console.log('saw', i); return {same: i, length: o.length} }"
-    revision = a_revision(source, language="javascript")
+@pytest.mark.parametrize(("language", "parameter"), [("javascript", "i"), ("typescript", "i: number")])
+async def test_the_other_languages_run_too(runner: LocalRunner, language: Language, parameter: str) -> None:
+    source = f"function evaluate({parameter}, o) {{ console.log('saw', i); return {{same: i, length: o.length}} }}"
+    revision = a_revision(source, language=language)
     [outcome] = await runner.execute(revision, [call_of(7, "four", None)], Limits())
     assert isinstance(outcome, Returned), outcome
     assert (outcome.value, outcome.logs) == ({"same": 7, "length": 4}, "saw 7\n")

@@ -10,7 +10,7 @@ from assay.runners.children.pooled import PooledRunner
 from assay.runners.children.zygote_process import Launch
 
 _OURS = "ASSAY_"
-_OTHER_LANGUAGES = ("javascript",)
+_OTHER_LANGUAGES = ("javascript", "typescript")
 
 
 class LocalRunner(PooledRunner):
