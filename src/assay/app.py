@@ -20,7 +20,7 @@ from assay.domain.access import DEFAULT_PROJECT, ApiKey, Role
 from assay.domain.identity import new_id
 from assay.domain.outcome import Limits
 from assay.engine import Engine, RunnerKey
-from assay.errors import ConfigurationError
+from assay.errors import ConfigurationError, NotFoundError
 from assay.live.meters import Meters
 from assay.live.pipeline import LivePipeline, Timing
 from assay.ports import Queue, Runner, Store
@@ -65,9 +65,28 @@ def run_server(settings: Settings) -> None:
 
 async def create_key(settings: Settings, *, role: Role, project_id: str) -> str:
     """Make a key, store its hash, and return its text, which nobody can read again."""
+    async with _opened_store(settings) as store:
+        return await _add_key(store, _new_key_text(), role=role, project_id=project_id)
+
+
+async def list_keys(settings: Settings) -> list[ApiKey]:
+    """Return all keys, oldest first."""
+    async with _opened_store(settings) as store, store.snapshot() as snapshot:
+        return await snapshot.list_keys()
+
+
+async def revoke_key(settings: Settings, key_id: str) -> None:
+    """Delete a key; servers that have just seen it go on taking it for a few seconds. Raises NotFoundError."""
+    async with _opened_store(settings) as store, store.transaction() as transaction:
+        if not await transaction.delete_key(key_id):
+            raise NotFoundError(f"There is no key with the id {key_id!r}; `assay keys list` shows those there are.")
+
+
+@asynccontextmanager
+async def _opened_store(settings: Settings) -> AsyncGenerator[Store]:
     store, queue = await open_store(settings.url, lease_s=settings.lease_s)
     try:
-        return await _add_key(store, _new_key_text(), role=role, project_id=project_id)
+        yield store
     finally:
         await queue.close()
         await store.close()
@@ -89,6 +108,7 @@ async def open_engine(settings: Settings) -> AsyncGenerator[Engine]:
 
 
 async def _serve(settings: Settings) -> None:
+    guard = AddressGuard(settings.external_allow)
     listener = _listen(settings.host, settings.port)
     store, queue = await open_store(settings.url, lease_s=settings.lease_s)
     try:
@@ -96,7 +116,7 @@ async def _serve(settings: Settings) -> None:
         code_runner = await _start_code_runner(settings)
         if settings.code_runner == "local":
             log.warning("evaluators are not confined: they can do all that this server's user can", code_runner="local")
-        webhook = WebhookRunner(AddressGuard(settings.external_allow), at_once=settings.external_at_once)
+        webhook = WebhookRunner(guard, at_once=settings.external_at_once)
         try:
             await _serve_requests(settings, listener, store, queue, code_runner, webhook)
         finally:
@@ -154,6 +174,7 @@ async def _serve_requests(
     finally:
         await pipeline.stop(GRACE_S)
         await working
+        log.info("stopped")
 
 
 class _Server(uvicorn.Server):

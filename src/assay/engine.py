@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from assay.domain.check import Check, CheckError, Reading
-from assay.domain.evaluator import ENTRY_POINTS, Interface, Language, Revision
+from assay.domain.evaluator import ARGUMENTS, ENTRY_POINTS, Interface, Language, Revision
 from assay.domain.identity import derived_id, new_id
 from assay.domain.json_value import JsonValue
 from assay.domain.outcome import Call, Inspection, Limits, Unavailable
@@ -82,10 +82,9 @@ class Engine:
         if inspection.defect is not None:
             defect = inspection.defect
             raise InvalidInputError(defect.message, field=SOURCE_FIELD, line=defect.line)
-        if interface is None:
-            return _detected(inspection)
-        _demand(inspection, interface)
-        return interface
+        chosen = _detected(inspection) if interface is None else interface
+        _demand(inspection, chosen, language)
+        return chosen
 
     def _check(
         self, revision: Revision, subject: Subject, runner: Runner, reading: Reading, logs: str, duration_s: float
@@ -156,12 +155,19 @@ def _detected(inspection: Inspection) -> Interface:
     return "evaluate-app-params" if inspection.names["evaluate"] == FOUR_PARAMETERS else "evaluate"
 
 
-def _demand(inspection: Inspection, interface: Interface) -> None:
+def _demand(inspection: Inspection, interface: Interface, language: Language) -> None:
     function = ENTRY_POINTS[interface]
     if function not in inspection.names:
         raise InvalidInputError(
             f"The interface {interface} calls {function}, which the source does not define; "
             f"it defines: {_names(inspection)}.",
+            field=SOURCE_FIELD,
+        )
+    taken, given = inspection.names[function], ARGUMENTS[interface]
+    if language == "python" and taken is not None and taken < len(given):
+        raise InvalidInputError(
+            f"{function} takes {taken} arguments, but the interface {interface} gives it {len(given)}: "
+            f"{function}({', '.join(given)}).",
             field=SOURCE_FIELD,
         )
 

@@ -199,6 +199,10 @@ class Transaction(Snapshot, Protocol):
         """Write a new key."""
         ...
 
+    async def delete_key(self, key_id: str) -> bool:
+        """Delete a key; return whether it was there."""
+        ...
+
     async def enqueue(self, work: Sequence[Work]) -> None:
         """Put entries into the queue."""
         ...

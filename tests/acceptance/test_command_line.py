@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -59,7 +60,7 @@ def test_eval_exits_1_when_a_check_failed_or_errored_and_says_why(tmp_path: Path
 @pytest.mark.parametrize(
     ("file", "source", "traces", "said"),
     [
-        ("check.py", "def evaluate(:\n", None, "line 1"),
+        ("check.py", "def evaluate(:\n", None, "check.py, line 1: "),
         ("check.py", "x = 1\n", None, "neither evaluate nor handler; it defines: x"),
         ("check.rb", "x", None, "evaluators end in .py, .js, .mjs, .ts"),
         ("check.py", PASSES, "absent.json", "Cannot read absent.json"),
@@ -93,11 +94,13 @@ def test_doctor_says_what_the_sandbox_can_use(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("variable", "value", "said"),
     [
-        ("ASSAY_WALL_S", "0", "wall_s"),
-        ("ASSAY_SETTLE_S", "soon", "settle_s"),
-        ("ASSAY_ADMIN_KEY", "short", "admin_key"),
+        ("ASSAY_WALL_S", "0", "ASSAY_WALL_S"),
+        ("ASSAY_SETTLE_S", "soon", "ASSAY_SETTLE_S"),
+        ("ASSAY_ADMIN_KEY", "short", "ASSAY_ADMIN_KEY"),
         ("ASSAY_DATABASE_URL", "mysql://host/name", "postgresql"),
         ("ASSAY_SANDBOX_MINIMUM", "none", "no-landlock"),
+        ("ASSAY_EXTERNAL_ALLOW", "10.0.0.0/8", "ASSAY_EXTERNAL_ALLOW) is written as JSON"),
+        ("ASSAY_CONFIG", "absent.toml", "absent.toml"),
     ],
 )
 def test_a_setting_that_cannot_be_used_is_named_and_its_secret_is_not(
@@ -158,6 +161,26 @@ def _is_ready(port: int) -> bool:
         return httpx2.get(f"http://127.0.0.1:{port}/readyz").is_success
     except httpx2.TransportError:
         return False
+
+
+def test_a_revoked_key_is_gone_from_the_list_and_an_unknown_one_is_said_so(tmp_path: Path) -> None:
+    made = assay("keys", "create", "--role", "ingest", "--data-dir", "data", cwd=tmp_path)
+    assert "That store is new" in made.stderr
+    key_id = re.search(r"key_\w+", assay("keys", "list", "--data-dir", "data", cwd=tmp_path, COLUMNS="200").stdout)
+    assert key_id is not None
+    assert assay("keys", "revoke", key_id[0], "--data-dir", "data", cwd=tmp_path).returncode == 0
+    assert key_id[0] not in assay("keys", "list", "--data-dir", "data", cwd=tmp_path, COLUMNS="200").stdout
+    again = assay("keys", "revoke", key_id[0], "--data-dir", "data", cwd=tmp_path)
+    assert (again.returncode, key_id[0] in again.stderr) == (2, True)
+
+
+def test_a_demo_on_a_port_in_use_says_so_and_writes_nothing(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        done = assay("demo", "--port", str(taken.getsockname()[1]), "--data-dir", "demo", cwd=tmp_path)
+    assert (done.returncode, "Address already in use" in done.stderr) == (2, True)
+    assert not (tmp_path / "demo").exists()
 
 
 def test_keys_made_on_the_command_line_work_in_their_role_and_project(tmp_path: Path) -> None:

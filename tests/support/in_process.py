@@ -38,7 +38,9 @@ class InProcessRunner:
         except SyntaxError as error:
             return Inspection(names={}, defect=Defect(kind="syntax-error", message=error.msg, line=error.lineno))
         functions = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-        return Inspection(names={function.name: len(function.args.args) for function in functions})
+        return Inspection(
+            names={function.name: None if function.args.vararg else len(function.args.args) for function in functions}
+        )
 
     async def close(self) -> None:
         return

@@ -143,6 +143,8 @@ async def test_the_interface_is_the_one_given_or_seen_in_the_code(
         ({}, None, "it defines: nothing"),
         ({"handler": 5, "evaluate": 3}, None, "both handler and evaluate"),
         ({"evaluate": 3}, "handler", "calls handler, which the source does not define; it defines: evaluate"),
+        ({"handler": 2}, None, r"handler takes 2 arguments, but .* gives it 5: handler\(input, output, expected"),
+        ({"evaluate": 3}, "evaluate-app-params", "evaluate takes 3 arguments, but .* gives it 4"),
     ],
 )
 async def test_a_source_without_its_function_is_refused(

@@ -3,6 +3,7 @@
 import os
 import secrets
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -15,7 +16,7 @@ import typer
 from rich.console import Console
 from rich.live import Live
 
-from assay.cli.demo_board import draw, read_board
+from assay.cli.demo_board import draw, read_board, where_to_look
 from assay.errors import AssayError, ConfigurationError
 
 START_S = 30.0
@@ -34,6 +35,7 @@ def demo(
         from assay.cli.demo_traffic import Traffic
     except ModuleNotFoundError as error:
         raise ConfigurationError("The demo needs the OpenTelemetry SDK: install assay[demo].") from error
+    _demand_free(port)
     data_dir.mkdir(parents=True, exist_ok=True)
     key = _key(data_dir / "admin.key")
     url = f"http://127.0.0.1:{port}"
@@ -58,6 +60,17 @@ def demo(
             server.wait(timeout=15)
         except subprocess.TimeoutExpired:
             server.kill()
+
+
+def _demand_free(port: int) -> None:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise ConfigurationError(
+                f"Cannot listen on 127.0.0.1:{port}: {error.strerror}. Choose another port with --port."
+            ) from error
 
 
 def _key(path: Path) -> str:
@@ -116,13 +129,13 @@ def _show(
     client: httpx2.Client, server: subprocess.Popen[bytes], *, url: str, key: str, names: dict[str, str], log: str
 ) -> None:
     console = Console()
+    console.print(where_to_look(url=url, key=key, log=log), soft_wrap=True)
     if not console.is_terminal:
-        console.print(draw(read_board(client), url=url, key=key, names=names, log=log))
         while server.poll() is None:
             time.sleep(1)
             console.print(read_board(client).line)
     with Live(console=console, refresh_per_second=4) as live:
         while server.poll() is None:
-            live.update(draw(read_board(client), url=url, key=key, names=names, log=log))
-            time.sleep(0.5)
+            live.update(draw(read_board(client), url=url, names=names))
+            time.sleep(1)
     raise AssayError(f"The server stopped by itself; see {log}.")

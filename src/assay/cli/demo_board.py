@@ -46,8 +46,8 @@ def read_board(client: httpx2.Client) -> Board:
     )
 
 
-def draw(board: Board, *, url: str, key: str, names: dict[str, str], log: str) -> Group:
-    """Draw the board and where to look next."""
+def draw(board: Board, *, url: str, names: dict[str, str]) -> Group:
+    """Draw the counters and the signals."""
     counters = Table.grid(padding=(0, 3))
     counters.add_row("traces in", "scored", "skipped", "errored", "signals")
     counters.add_row(
@@ -59,22 +59,36 @@ def draw(board: Board, *, url: str, key: str, names: dict[str, str], log: str) -
     )
     signals = Table("severity", "evaluator", "times", "status", "last reason", expand=True)
     for signal in board.signals:
-        evidence = signal["evidence"]
-        reason = evidence[0].get("reason") if evidence else None
         signals.add_row(
             signal["severity"],
             names.get(signal["evaluatorId"], signal["evaluatorId"]),
             str(signal["count"]),
             signal["status"],
-            Text(reason or ""),
+            Text(_reason(signal["evidence"])),
         )
-    where = Text.assemble(
-        ("Where to look next\n", "bold"),
-        f"  API and docs   {url}/docs\n",
-        f"  signals        curl -H 'x-api-key: {key}' {url}/api/v1/signals\n",
-        f"  checks         curl -H 'x-api-key: {key}' {url}/agent-monitoring/custom-evaluators\n",
-        f"  your traces    OTEL_EXPORTER_OTLP_ENDPOINT={url} OTEL_EXPORTER_OTLP_HEADERS=x-api-key={key}\n",
-        f"  server log     {log}\n",
-        ("Ctrl-C stops; a second start keeps the data.", "dim"),
+    return Group(
+        Panel(counters, title=f"Assay at {url}", subtitle="since this start; signals in all"),
+        signals,
+        Text("Errored: some traces lack what an evaluator reads. Ctrl-C stops; a second start keeps the data.", "dim"),
     )
-    return Group(Panel(counters, title=f"Assay at {url}"), signals, where)
+
+
+def _reason(evidence: list[dict[str, Any]]) -> str:
+    """Say why the last check failed: in its author's words, else by its metrics."""
+    if not evidence:
+        return ""
+    return evidence[0]["reason"] or ", ".join(f"{name}={value}" for name, value in evidence[0]["metrics"].items())
+
+
+def where_to_look(*, url: str, key: str, log: str) -> Text:
+    """Return commands to copy."""
+    header = '--header "x-api-key: $ASSAY_KEY"'
+    return Text.assemble(
+        ("Where to look next\n", "bold"),
+        f"  export ASSAY_KEY={key}\n",
+        f"  curl {header} {url}/api/v1/signals\n",
+        f"  curl {header} {url}/api/v1/traces\n",
+        f"  curl {header} {url}/api/v1/custom-evaluators      # then …/<id>/events for its checks\n",
+        f"  export OTEL_EXPORTER_OTLP_ENDPOINT={url} OTEL_EXPORTER_OTLP_HEADERS=x-api-key=$ASSAY_KEY\n",
+        f"  the API, to try: {url}/docs      the server's log: {log}\n",
+    )

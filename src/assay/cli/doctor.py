@@ -9,17 +9,20 @@ from rich.table import Table
 from assay.app import examine_sandbox
 from assay.cli.configuration import read_settings
 
+RUNGS = ("full", "no-namespaces", "no-landlock")
+
 
 def doctor() -> None:
-    """Print the parts of the sandbox and the rungs they make. Exit code 1 when code cannot be run here."""
+    """Print the parts of the sandbox and the rungs they make, the highest first. Exit code 1 when code cannot run."""
     settings = read_settings()
     findings = asyncio.run(examine_sandbox())
     table = Table("part", "here", "detail")
     for finding in findings:
-        table.add_row(finding.name, "[green]yes[/]" if finding.available else "[red]no[/]", finding.detail)
+        name = f"rung {finding.name}" if finding.name in RUNGS else finding.name
+        table.add_row(name, "[green]yes[/]" if finding.available else "[red]no[/]", finding.detail)
     console = Console()
     console.print(table)
-    rungs = [finding for finding in findings if finding.name.startswith("sandbox")]
+    rungs = [finding for finding in findings if finding.name in RUNGS]
     best = next((rung for rung in rungs if rung.available), None)
     if settings.code_runner != "sandbox":
         console.print(f"Code would run without any of this: ASSAY_CODE_RUNNER={settings.code_runner}.")
@@ -31,5 +34,6 @@ def doctor() -> None:
         )
         raise typer.Exit(1)
     console.print(
-        f"Code would run in: {best.name}. The least allowed is ASSAY_SANDBOX_MINIMUM={settings.sandbox_minimum}."
+        f"Code would run on the rung {best.name}; the least allowed is "
+        f"ASSAY_SANDBOX_MINIMUM={settings.sandbox_minimum}. docs/security.md says what each rung keeps out."
     )

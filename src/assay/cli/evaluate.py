@@ -16,10 +16,14 @@ from assay.batch.load import LOCAL_PROJECT, load_traces
 from assay.cli.configuration import read_settings
 from assay.domain.check import Check
 from assay.domain.evaluator import DEFAULT_THRESHOLD, Interface, Language, Revision
+from assay.domain.json_value import JsonValue
 from assay.domain.trace import Trace
+from assay.engine import Engine
 from assay.errors import InvalidInputError
 
 LANGUAGES: dict[str, Language] = {".py": "python", ".js": "javascript", ".mjs": "javascript", ".ts": "typescript"}
+SHOWN_OF_ID = 8
+SHOWN_OF_OUTPUT = 60
 COLOURS = {"scored": "green", "skipped": "dim", "errored": "red"}
 
 
@@ -74,11 +78,19 @@ async def _evaluate(
             evaluator_name=file.stem,
             kind="code",
             language=language,
-            interface=await engine.vet(language, source, interface),
+            interface=await _vet(engine, file, language, source, interface),
             source=source,
             threshold=threshold,
         )
         return await execute(engine, revision, subjects)
+
+
+async def _vet(engine: Engine, file: Path, language: Language, source: str, interface: Interface | None) -> Interface:
+    try:
+        return await engine.vet(language, source, interface)
+    except InvalidInputError as error:
+        place = f"{file}, line {error.line}" if error.line else str(file)
+        raise InvalidInputError(f"{place}: {error}") from error
 
 
 def _as_json(check: Check) -> dict[str, object]:
@@ -101,7 +113,7 @@ def _as_json(check: Check) -> dict[str, object]:
 
 def _print_table(checks: list[Check], subjects: list[Trace]) -> None:
     console = Console()
-    table = Table("trace", "name", "status", "metrics", "why", "ms", expand=False)
+    table = Table("trace", "output", "status", "metrics", "why", "ms", expand=False)
     for check, subject in zip(checks, subjects, strict=True):
         reading = check.reading
         status = "failed" if check.failed else reading.status
@@ -110,10 +122,10 @@ def _print_table(checks: list[Check], subjects: list[Trace]) -> None:
         if reading.error is not None:
             where = f", line {reading.error.line}" if reading.error.line else ""
             why = f"{reading.error.message}{where}"
-        metrics = ", ".join(f"{name}={value}" for name, value in reading.metrics.items())
+        metrics = ", ".join(f"{name}={value}" for name, value in reading.metrics.items() if name != "reason")
         table.add_row(
-            (check.trace_id or "")[:12],
-            subject.root.name,
+            f"…{(check.trace_id or '')[-SHOWN_OF_ID:]}",
+            _plain(_shortened(subject.root.output)),
             f"[{colour}]{status}[/]",
             _plain(metrics),
             _plain(why),
@@ -124,6 +136,11 @@ def _print_table(checks: list[Check], subjects: list[Trace]) -> None:
     errored = sum(check.reading.status == "errored" for check in checks)
     skipped = sum(check.reading.status == "skipped" for check in checks)
     console.print(f"{len(checks)} checks: {failed} failed, {errored} errored, {skipped} skipped")
+
+
+def _shortened(output: JsonValue) -> str:
+    text = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
+    return text if len(text) <= SHOWN_OF_OUTPUT else text[:SHOWN_OF_OUTPUT] + "…"
 
 
 def _plain(text: str) -> str:

@@ -1,19 +1,32 @@
 """The `assay` command."""
 
 import sys
+from importlib import metadata
+from typing import Annotated
 
 import typer
 
 from assay.cli import demo, doctor, evaluate, keys, serve
-from assay.errors import AssayError, InvalidInputError
+from assay.errors import AssayError
 
 app = typer.Typer(
     name="assay",
     help="Run the checks you write over what your LLM application did.",
+    invoke_without_command=True,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+@app.callback()
+def assay(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    """Run the checks you write over what your LLM application did."""
+    if version:
+        print(f"assay {metadata.version('assay')}")
+        raise typer.Exit
+
+
 app.command("serve")(serve.serve)
 app.command("demo")(demo.demo)
 app.command("eval")(evaluate.evaluate)
@@ -26,8 +39,7 @@ def run() -> None:
     try:
         app()
     except AssayError as error:
-        line = error.line if isinstance(error, InvalidInputError) else None
-        print(f"assay: {error}" + (f" (line {line})" if line else ""), file=sys.stderr)
+        print(f"assay: {error}", file=sys.stderr)
         sys.exit(2)
 
 

@@ -7,6 +7,7 @@ done twice is recorded once. No user code and no network runs inside a commit.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -185,6 +186,10 @@ class LivePipeline:
         for status, count in recorded.statuses.items():
             self._meters.checks.labels(status=status).inc(count)
         self._meters.signals.inc(recorded.raised)
+        for kind, count in Counter(
+            check.reading.error.kind for check in executed.checks if check.reading.error
+        ).items():
+            log.warning("checks-errored", lane=lane, kind=kind, count=count)
         for check in executed.checks:
             self._meters.latency.observe(check.duration_s)
         took_s = (self._clock.now_ns() - started_ns) / 1e9

@@ -1,6 +1,6 @@
 """API keys, by the digest of their text."""
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, delete, insert, select
 
 from assay.domain.access import ApiKey
 from assay.store.tables import keys
@@ -18,6 +18,11 @@ def add_key(connection: Connection, key: ApiKey) -> None:
             created_at_ns=key.created_at_ns,
         )
     )
+
+
+def delete_key(connection: Connection, key_id: str) -> bool:
+    """Delete a key; return whether it was there."""
+    return connection.execute(delete(keys).where(keys.c.id == key_id)).rowcount > 0
 
 
 def key_by_digest(connection: Connection, digest: str) -> ApiKey | None:

@@ -173,6 +173,10 @@ class SqlTransaction(SqlSnapshot):
         """Write a new key."""
         await self._ask(keys.add_key, key)
 
+    async def delete_key(self, key_id: str) -> bool:
+        """Delete a key; return whether it was there."""
+        return await self._ask(keys.delete_key, key_id)
+
     async def enqueue(self, work: Sequence[Work]) -> None:
         """Write queue entries."""
         if work:

@@ -152,6 +152,13 @@ async def test_failures_fold_into_one_signal_with_evidence(api: Api) -> None:
         assert (await api.call("GET", "/api/v1/signals", params=query))["signals"] == []
 
 
+async def test_the_signals_of_a_deleted_evaluator_are_archived(api: Api) -> None:
+    evaluator_id, _ = await checked(api, "0.1")
+    await api.call("DELETE", f"{EVALUATORS}/{evaluator_id}", 204)
+    (signal,) = (await api.call("GET", "/api/v1/signals", params={"evaluatorId": evaluator_id}))["signals"]
+    assert signal["status"] == "archived"
+
+
 async def test_a_signal_is_acknowledged_resolved_archived_and_reopened(api: Api) -> None:
     await checked(api, "0.1")
     (signal,) = (await api.call("GET", "/api/v1/signals"))["signals"]

@@ -414,7 +414,7 @@ async def test_nothing_to_do_is_done(runner: SandboxRunner) -> None:
     ("source", "names"),
     [
         (ECHO, {"evaluate": 3}),
-        ("async def handler(input, output, *rest): ...", {"handler": 2}),
+        ("async def handler(input, output, *rest): ...", {"handler": None}),
         ("import re\nfrom math import pi as p\nX = 1\nclass A: ...", {"re": None, "p": None, "X": None, "A": None}),
         ("if True:\n    def evaluate(a): ...\nelse:\n    evaluate = lambda a, b: 1", {"evaluate": 2}),
     ],
@@ -459,10 +459,11 @@ async def test_a_kernel_without_landlock_is_named(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(doctor, "landlock_abi", lambda: 0)
     with pytest.raises(SandboxUnavailableError, match=r"Landlock.*ASSAY_SANDBOX_MINIMUM=no-landlock"):
         await SandboxRunner.start(workers=1)
-    findings = {finding.name: finding for finding in await doctor.examine()}
-    assert not findings["Landlock"].available
-    assert not findings["sandbox (namespaces+landlock+seccomp+rlimits)"].available
-    assert findings["sandbox (seccomp+rlimits)"].available
+    findings = {finding.name: finding.available for finding in await doctor.examine()}
+    assert not findings["Landlock"]
+    assert not findings["full"]
+    assert not findings["no-namespaces"]
+    assert findings["no-landlock"]
 
 
 async def test_the_server_does_not_parse_what_it_ships(runner: SandboxRunner) -> None:
@@ -502,3 +503,17 @@ async def test_slow_evaluations_spread_over_the_workers(runner: SandboxRunner) -
     await run(runner, source, None, limits=limits)
     outcomes = await run(runner, source, *range(12), limits=limits)
     assert len({str(outcome.value) for outcome in outcomes if isinstance(outcome, Returned)}) > 2
+
+
+async def test_spans_are_there_with_and_without_await(runner: SandboxRunner) -> None:
+    source = (
+        "async def handler(input, output, expected, metadata, trace):\n"
+        "    awaited, plain = await trace.get_spans(span_type='llm'), trace.get_spans()\n"
+        "    return {'score': 1, 'metadata': {'llm': len(awaited), 'all': len(plain), 'name': plain[0].name}}\n"
+    )
+    spans = b'[{"name": "root", "type": "span"}, {"name": "call", "type": "llm"}]'
+    call = Call(arguments=(b'""', b'""', b"null", b"{}", spans))
+    [outcome] = await runner.execute(revision_of(source, interface="handler"), [call], Limits())
+    assert isinstance(outcome, Returned), outcome
+    assert outcome.value == {"score": 1, "metadata": {"llm": 1, "all": 2, "name": "root"}}
+    assert outcome.logs == ""

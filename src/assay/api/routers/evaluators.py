@@ -20,8 +20,9 @@ from assay.api.schemas.evaluators import (
 from assay.api.services import Services
 from assay.api.stored import load_evaluator
 from assay.domain.evaluator import Evaluator
+from assay.domain.signal import archive
 from assay.errors import ConflictError, InvalidInputError, NotFoundError
-from assay.ports import Snapshot
+from assay.ports import Page, SignalFilter, Snapshot, Transaction
 
 ATTEMPTS = 3
 
@@ -76,10 +77,11 @@ async def patch_evaluator(
 
 @router.delete("/{id}", status_code=204)
 async def delete_evaluator(services: Wired, project_id: Project, evaluator_id: Id) -> None:
-    """Delete an evaluator; the checks it made stay with their traces."""
+    """Delete an evaluator and archive its signals; the checks it made stay with their traces."""
     async with services.store.transaction() as transaction:
         if not await transaction.delete_evaluator(project_id, evaluator_id):
             raise NotFoundError(f"There is no evaluator {evaluator_id[:80]!r} in this project.")
+        await _archive_signals(transaction, project_id, evaluator_id, services.clock.now_ns())
 
 
 @router.get("/{id}/revisions", response_model_exclude_none=True)
@@ -112,6 +114,17 @@ async def _vetted(services: Services, merged: Evaluator, stored: Evaluator | Non
     if stored is not None and code(merged.revision) == code(stored.revision):
         return merged
     return replace(merged, revision=await vetted(services.engine, services.limits, merged.revision))
+
+
+async def _archive_signals(transaction: Transaction, project_id: str, evaluator_id: str, now_ns: int) -> None:
+    which = SignalFilter(project_id=project_id, evaluator_id=evaluator_id)
+    cursor: str | None = None
+    while True:
+        signals, cursor = await transaction.list_signals(which, Page(limit=200, cursor=cursor))
+        for signal in signals:
+            await transaction.put_signal(archive(signal, now_ns=now_ns))
+        if cursor is None:
+            return
 
 
 async def _demand_known_agents(snapshot: Snapshot, evaluator: Evaluator) -> None:

@@ -97,8 +97,9 @@ def _as_list(value: Any) -> list[Any]:
     return [] if value is None else [value]
 
 
-def _parameters(arguments: ast.arguments) -> int:
-    return len(arguments.posonlyargs) + len(arguments.args)
+def _parameters(arguments: ast.arguments) -> int | None:
+    """Return how many positional arguments it takes at most; None for any number."""
+    return None if arguments.vararg else len(arguments.posonlyargs) + len(arguments.args)
 
 
 def _unread(tree: ast.Module, entry: str) -> list[int]:

@@ -9,7 +9,7 @@ import json
 import marshal
 import sys
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
 import orjson
@@ -32,19 +32,28 @@ class SpanRecord(dict[str, Any]):
             raise AttributeError(f"a span has no {name!r}; it has {', '.join(self)}") from None
 
 
+class SpanList(list[SpanRecord]):
+    """Spans that may be awaited, as the contract asks, or used as they are by code that forgot to."""
+
+    def __await__(self) -> Generator[Any, None, list[SpanRecord]]:
+        """Return the same spans."""
+        yield from ()
+        return list(self)
+
+
 class TraceView:
     """The trace as the author's handler sees it."""
 
     def __init__(self, spans: bytes) -> None:
         self._spans = spans
 
-    async def get_spans(self, span_type: str | list[str] | None = None) -> list[SpanRecord]:
+    def get_spans(self, span_type: str | list[str] | None = None) -> SpanList:
         """Return copies of the spans of these types, root first, then by start time; all when none is named."""
-        records = [SpanRecord(record) for record in orjson.loads(self._spans or b"[]")]
+        records = SpanList(SpanRecord(record) for record in orjson.loads(self._spans or b"[]"))
         if span_type is None:
             return records
         wanted = [span_type] if isinstance(span_type, str) else list(span_type)
-        return [record for record in records if record.get("type") in wanted]
+        return SpanList(record for record in records if record.get("type") in wanted)
 
 
 class PythonWorker:

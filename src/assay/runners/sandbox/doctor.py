@@ -67,7 +67,7 @@ async def examine() -> list[Finding]:
     findings = [await asyncio.to_thread(look) for look in (_architecture, _seccomp, _landlock, _namespaces)]
     for rung in RUNGS:
         refusal = await _try(rung)
-        findings.append(Finding(name=rung.description, available=refusal is None, detail=refusal or "works"))
+        findings.append(Finding(name=rung.name, available=refusal is None, detail=refusal or rung.description))
     return findings
 
 
