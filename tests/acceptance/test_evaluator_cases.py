@@ -1,4 +1,4 @@
-"""The acceptance cases of Python evaluators: from the source to the check, through the real sandbox."""
+"""The acceptance cases of evaluators in every language: from the source to the check, through the real sandbox."""
 
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -42,14 +42,12 @@ async def handler(input, output, expected, metadata, trace):
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-def in_python(area: str, *, runner: str | None = None, sampled: bool = False) -> list[Case]:
-    """Return the cases of Python and this runner (None: the default); those that draw a sample apart."""
+def cases_for(area: str, *, runner: str | None = None, sampled: bool = False) -> list[Case]:
+    """Return the cases of this runner (None: the default); those that draw a sample apart."""
     return [
         case
         for case in cases_of(area)
-        if case["given"]["language"] == "python"
-        and case["given"].get("runner") == runner
-        and ("sample_rate" in case["given"]) == sampled
+        if case["given"].get("runner") == runner and ("sample_rate" in case["given"]) == sampled
     ]
 
 
@@ -71,7 +69,7 @@ async def restricted() -> AsyncIterator[RestrictedRunner]:
         await started.close()
 
 
-@pytest.mark.parametrize("case", in_python("code-evaluator", runner="restricted"), ids=name_of)
+@pytest.mark.parametrize("case", cases_for("code-evaluator", runner="restricted"), ids=name_of)
 async def test_evaluate_restricted(case: Case, restricted: RestrictedRunner) -> None:
     given = case["given"]
     revision = a_revision(given["script"], interface=INTERFACES[given["interface"]])
@@ -79,20 +77,25 @@ async def test_evaluate_restricted(case: Case, restricted: RestrictedRunner) -> 
     assert_one_of(allowed(case["expect"]), lambda expected: assert_evaluated(expected, checks))
 
 
-@pytest.mark.parametrize("case", in_python("code-evaluator"), ids=name_of)
+@pytest.mark.parametrize("case", cases_for("code-evaluator"), ids=name_of)
 async def test_evaluate(case: Case, runner: SandboxRunner) -> None:
     given = case["given"]
     revision = a_revision(
-        given["script"], interface=INTERFACES[given["interface"]], threshold=given.get("threshold", 0.5)
+        given["script"],
+        language=given["language"],
+        interface=INTERFACES[given["interface"]],
+        threshold=given.get("threshold", 0.5),
     )
     checks = await checks_of(runner, case, revision, evaluate_subjects(given))
     assert_one_of(allowed(case["expect"]), lambda expected: assert_evaluated(expected, checks))
 
 
-@pytest.mark.parametrize("case", in_python("code-scorer"), ids=name_of)
+@pytest.mark.parametrize("case", cases_for("code-scorer"), ids=name_of)
 async def test_handler(case: Case, runner: SandboxRunner) -> None:
     given = case["given"]
-    revision = a_revision(given["script"], interface="handler", threshold=given["alert_below"])
+    revision = a_revision(
+        given["script"], language=given["language"], interface="handler", threshold=given["alert_below"]
+    )
     trace = scored_trace(given)
     (check,) = await checks_of(runner, case, revision, [trace])
     assert_one_of(allowed(case["expect"]), lambda expected: assert_handled(expected, check))
@@ -102,7 +105,7 @@ async def test_handler(case: Case, runner: SandboxRunner) -> None:
         assert seen.reading.metadata == {"sees": case["expect"]["then"]["second_scorer_sees"]}
 
 
-@pytest.mark.parametrize("case", in_python("code-scorer", sampled=True), ids=name_of)
+@pytest.mark.parametrize("case", cases_for("code-scorer", sampled=True), ids=name_of)
 async def test_a_sample_is_as_large_as_its_rate_and_the_same_at_every_look(case: Case) -> None:
     given = case["given"]
     evaluator = Evaluator(
@@ -124,7 +127,7 @@ async def test_a_sample_is_as_large_as_its_rate_and_the_same_at_every_look(case:
 async def checks_of(runner: Runner, case: Case, revision: Revision, subjects: Sequence[Subject]) -> list[Check]:
     """Return a check a subject; only a case about time has less of it than the default."""
     limits = IMPATIENT if case["fault"] == "timeout" else Limits()
-    checks = await Engine({"python": runner}, CLOCK, limits).evaluate(revision, subjects)
+    checks = await Engine({case["given"]["language"]: runner}, CLOCK, limits).evaluate(revision, subjects)
     assert len(checks) == len(subjects)
     assert all(isinstance(check, Check) for check in checks), checks
     return [check for check in checks if isinstance(check, Check)]

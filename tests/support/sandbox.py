@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from assay.domain.evaluator import Interface, Revision
+from assay.domain.evaluator import Interface, Language, Revision
 from assay.domain.outcome import Call, Limits, Outcome, Returned
 from assay.ports import Runner
 from assay.runners.sandbox.doctor import RUNGS
@@ -14,7 +14,13 @@ LADDER = [RUNGS[0], RUNGS[1], RUNGS[3]]
 IMPATIENT = Limits(wall_s=4.0)
 
 
-def revision_of(source: str, interface: Interface = "evaluate", project_id: str = "p", number: int = 1) -> Revision:
+def revision_of(
+    source: str,
+    interface: Interface = "evaluate",
+    project_id: str = "p",
+    number: int = 1,
+    language: Language = "python",
+) -> Revision:
     return Revision(
         id=f"evl_{number}",
         evaluator_id="evl",
@@ -23,7 +29,7 @@ def revision_of(source: str, interface: Interface = "evaluate", project_id: str 
         created_at_ns=0,
         evaluator_name="check",
         kind="code",
-        language="python",
+        language=language,
         interface=interface,
         source=source,
     )

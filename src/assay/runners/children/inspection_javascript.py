@@ -21,7 +21,7 @@ _HALT = ";throw 0;"
 _HALTED = "0\nundefined"
 _NOWHERE = "(assay)"
 _UNLOADABLE = re.compile(r"could not load module '(.*)'")
-_ALIAS = '"(assay)"'
+_ALIAS = "(assay)"
 
 
 class SourceDefectError(Exception):
@@ -51,6 +51,8 @@ def defect(error: SourceDefectError) -> dict[str, Any]:
 def text_of(source: bytes) -> str:
     """Return the text of a source. Raises SourceDefectError where no engine could read it."""
     text = source.decode("utf-8", "surrogatepass").removeprefix("\ufeff")
+    if text.startswith("#!"):
+        text = f"//{text[2:]}"
     for number, line in enumerate(text.split("\n"), 1):
         if "\0" in line:
             raise SourceDefectError("the source has a NUL character", number, line.index("\0") + 1)
@@ -72,16 +74,16 @@ def examined(text: str, places: Places | None = None) -> tuple[dict[str, int | N
     names = dict(bindings.names)
     programs: dict[str, Any] = {}
     for entry in ENTRIES:
-        is_bound = _module_binds(text, entry) if is_module else entry in names
-        bound = entry if is_bound else DEFAULT
+        is_local = _module_binds(text, entry) if is_module else entry in names
+        bound = entry if is_local or entry in names else DEFAULT
         programs[entry] = {
-            "module": is_module,
-            "text": _module(text, entry, is_bound) if is_module else _script(text, entry),
+            "text": _module(text, entry, is_local) if is_module else _script(text, entry),
+            "export": (_ALIAS if is_local else bound) if is_module else None,
             "shape": _shape(entry, bindings.parameters.get(bound, [])),
             "places": places,
         }
-        if is_bound or DEFAULT in names:
-            names.setdefault(entry, bindings.names.get(bound))
+        if is_local or bound in names:
+            names.setdefault(entry, names.get(bound))
     names.pop(DEFAULT, None)
     return names, programs
 
@@ -90,8 +92,8 @@ def _script(text: str, entry: str) -> str:
     return f"{text}\n;typeof {entry} === 'undefined' ? undefined : {entry}"
 
 
-def _module(text: str, entry: str, is_bound: bool) -> str:
-    return f"{text}\n;export {{ {entry} as {_ALIAS} }};" if is_bound else text
+def _module(text: str, entry: str, is_local: bool) -> str:
+    return f"{text}\n;export {{ {entry} as '{_ALIAS}' }};" if is_local else text
 
 
 def _parse_script(text: str, tokens: Sequence[Token], bindings: Bindings) -> bool:
@@ -133,7 +135,7 @@ def _parse_module(text: str, tokens: Sequence[Token]) -> None:
 
 
 def _module_binds(text: str, name: str) -> bool:
-    said = _said(lambda context: context.module(f'{text}\n;import "{_NOWHERE}";export {{ {name} as {_ALIAS} }};'))
+    said = _said(lambda context: context.module(f'{text}\n;import "{_NOWHERE}";export {{ {name} as "{_ALIAS}" }};'))
     return _UNLOADABLE.search(said) is not None
 
 

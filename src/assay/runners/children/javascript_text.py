@@ -29,6 +29,7 @@ _BEFORE_REGEX = frozenset((
     "await", "default", "extends",
 ))  # fmt: skip
 _CONDITIONS = frozenset(("if", "while", "for", "with"))
+_GOES_ON = frozenset(("in", "instanceof", "of"))
 _KINDS: dict[str | None, Kind] = {"word": "word", "number": "number", "text": "text"}
 _OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")
 _NO_END = frozenset(
@@ -158,6 +159,7 @@ class _Binder:
         self._at = 0
         self._names: dict[str, int | None] = {}
         self._parameters: dict[str, list[list[Token]]] = {}
+        self._aliases: dict[str, str] = {}
         self._is_module = False
 
     def run(self) -> Bindings:
@@ -166,6 +168,9 @@ class _Binder:
                 self._statement()
             else:
                 self._at += 1
+        for exported, local in self._aliases.items():
+            self._names.setdefault(exported, self._names.get(local))
+            self._parameters.setdefault(exported, self._parameters.get(local, []))
         return Bindings(self._names, self._parameters, self._is_module)
 
     def _text(self, offset: int = 0) -> str:
@@ -175,10 +180,12 @@ class _Binder:
     def _begins_statement(self) -> bool:
         if self._at == 0:
             return True
+        return self._tokens[self._at - 1].text in (";", "}") or self._follows_a_line_end()
+
+    def _follows_a_line_end(self) -> bool:
+        """Tell whether the end of the line before ends a statement, as far as one can see without a grammar."""
         last, here = self._tokens[self._at - 1], self._tokens[self._at]
-        if last.text in (";", "}"):
-            return True
-        return last.line < here.line and last.text not in _NO_END
+        return last.line < here.line and last.text not in _NO_END and here.kind == "word" and here.text not in _GOES_ON
 
     def _statement(self) -> None:
         default = False
@@ -187,6 +194,9 @@ class _Binder:
         if self._text() == "export":
             self._is_module = True
             self._at += 1
+            if self._text() == "{":
+                self._export_list()
+                return
             if self._text() == "default":
                 default = True
                 self._at += 1
@@ -209,6 +219,11 @@ class _Binder:
             self._bind_value(DEFAULT)
         else:
             self._at += 1
+
+    def _export_list(self) -> None:
+        for part in self._list(self._at):
+            self._aliases[part[-1].text] = part[0].text
+        self._at = self._close(self._at) + 1
 
     def _function(self, default: bool) -> None:
         name = DEFAULT
@@ -242,7 +257,7 @@ class _Binder:
             self._at += 1
 
     def _ends(self) -> bool:
-        return self._text() in (",", ";") or self._begins_statement()
+        return self._text() in (",", ";") or self._follows_a_line_end()
 
     def _pattern(self) -> None:
         """Bind the names of a destructuring pattern."""

@@ -8,15 +8,18 @@
   const { apply, ownKeys, getPrototypeOf, getOwnPropertyDescriptor, defineProperty } = Reflect;
   const { stringify, parse } = JSON, { isArray } = Array, Plain = Object.prototype, List = Array.prototype;
   const compile = eval, { isWellFormed } = String.prototype, { toISOString } = Date.prototype;
-  const MOST_LEVELS = 64;
-  let left = 0, answer = "~", telling;
+  const MOST_LEVELS = 64, EXACT = Number.MAX_SAFE_INTEGER;
+  let left = 0, large = false, answer = "~", body = "", telling;
   const assay$tell = () => telling ??= compile(part("telling"))({
     apply, ownKeys, getPrototypeOf, getOwnPropertyDescriptor, defineProperty, stringify, isArray, Plain, List,
     isWellFormed, toISOString, MOST_LEVELS,
   });
   const assay$fits = (value, level) => {
     const kind = typeof value;
-    if (kind === "number") return value - value === 0;
+    if (kind === "number") {
+      if (value > EXACT || value < -EXACT) large = true;
+      return value - value === 0;
+    }
     if (kind === "string") return apply(isWellFormed, value, []);
     if (kind !== "object") return kind === "boolean";
     if (value === null) return true;
@@ -34,13 +37,22 @@
   };
   const assay$fail = (error) => {
     answer = "!";
-    answer = assay$tell().told(error);
+    const told = assay$tell().told(error);
+    answer = told.answer;
+    body = told.body;
   };
   const assay$finish = (value, most) => {
     left = most;
-    if (value === undefined) answer = "=null";
-    else if (assay$fits(value, 1)) answer = left < 0 ? ">" : "=" + stringify(value);
-    else answer = assay$tell().fitted(value, most);
+    if (value === undefined) value = null;
+    if (List.toJSON !== undefined) throw new TypeError("a toJSON of all objects or arrays would replace the result");
+    large = false;
+    if (!assay$fits(value, 1)) {
+      body = assay$tell().fitted(value, most);
+      answer = "#";
+    } else {
+      if (left >= 0) body = stringify(value);
+      answer = left < 0 ? ">" : large ? "#" : "=";
+    }
   };
   const assay$settle = async (promise, most) => {
     try {
@@ -51,16 +63,17 @@
   };
   const assay$begin = (run, most, shape, spans, values) => {
     if (typeof run !== "function") return void (answer = "?");
+    for (let i = 0; i < values.length; i++) values[i] = parse(values[i]);
     if (shape) values = compile(part("handler"))({ isArray, parse, part, compile }, shape, spans, values);
     const value = apply(run, undefined, values);
     const holds = value !== null && (typeof value === "object" || typeof value === "function");
     if (holds && typeof value.then === "function") assay$settle(value, most);
     else assay$finish(value, most);
   };
-  const assay$load = async (most, shape, spans, values) => {
+  const assay$load = async (name, most, shape, spans, values) => {
     try {
       const module = await import("<input>");
-      assay$begin(module["(assay)"] ?? module.default, most, shape, spans, values);
+      assay$begin(module[name], most, shape, spans, values);
     } catch (error) {
       assay$fail(error);
     }
@@ -73,9 +86,9 @@
   const assay$setConsole = (value) =>
     void defineProperty(globalThis, "console", { value, writable: true, configurable: true });
   defineProperty(globalThis, "console", { get: assay$console, set: assay$setConsole, configurable: true });
-  const assay$run = (text, most, shape, spans, ...values) => {
-    if (most === undefined) return answer;
-    if (text === null) return void assay$load(most, shape, spans, values);
+  const assay$run = (text, name, most, shape, spans, ...values) => {
+    if (most === undefined) return text === undefined ? answer : body;
+    if (text === null) return void assay$load(name, most, shape, spans, values);
     try {
       assay$begin(compile(text), most, shape, spans, values);
     } catch (error) {

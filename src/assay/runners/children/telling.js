@@ -106,16 +106,18 @@
       above.length -= 1;
       return result;
     };
-    return `=${stringify(assay$copy(whole, ""))}`;
+    return stringify(assay$copy(whole, ""));
   };
 
+  const assay$report = (report) => ({ __proto__: null, answer: "-", body: stringify(report) });
   const assay$told = (error) => {
-    if (refusal !== undefined && error === refusal) return refusal.kind === "too-large" ? ">" : `-${stringify(refusal)}`;
+    if (refusal !== undefined && error === refusal)
+      return refusal.kind === "too-large" ? { __proto__: null, answer: ">", body: "" } : assay$report(refusal);
     const report = { __proto__: null, kind: "script-raised", type: typeof error, message: "", stack: "" };
     if (error === null || (typeof error !== "object" && typeof error !== "function")) {
       report.type = error === null ? "null" : typeof error;
       report.message = String(error);
-      return `-${stringify(report)}`;
+      return assay$report(report);
     }
     const assay$read = (name) => {
       try {
@@ -129,7 +131,7 @@
     report.type = given === undefined || given === "" || given === "Error" ? assay$name(error) : given;
     report.message = assay$read("message") ?? assay$shown(error);
     report.stack = assay$read("stack") ?? "";
-    return `-${stringify(report)}`;
+    return assay$report(report);
   };
 
   const assay$shown = (value) => {

@@ -1,11 +1,13 @@
 """Runs an author's JavaScript inside a child, each evaluation in a QuickJS context of its own.
 
 Nothing of Python is in reach of the author's code but what the prelude keeps to itself: a function that takes a line
-of the logs, and one that hands out the prelude's own parts. Values cross as JSON text.
+of the logs, and one that hands out the prelude's own parts. Values cross as JSON text, which the context parses: text
+with a NUL in it, and integers beyond 32 bits, would be spoilt on the way if they crossed as themselves.
 """
 
 import json
 import re
+import resource
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +40,7 @@ class JavaScriptWorker:
         self._log = log
         self._result_bytes = result_bytes
         self._memory_bytes = max(memory_bytes - _RESERVE_BYTES, memory_bytes // 2)
+        self._peak_bytes = _peak_bytes()
         self._entry = ""
         self._script: dict[str, Any] = {}
         self._source: list[str] = []
@@ -54,44 +57,43 @@ class JavaScriptWorker:
     def answer(self, arguments: list[memoryview]) -> tuple[int, bytes]:
         """Run one evaluation in a context of its own, which is gone when this returns."""
         try:
-            answer = self._evaluate(arguments)
+            kind, body = self._evaluate(arguments)
         except MemoryError:
             return frames.STATUS_MEMORY, b"null"
         except _quickjs.JSException as error:
-            answer = f"-{json.dumps(_report_of_text(str(error)))}"
-        return self._read(answer)
+            kind, body = "-", json.dumps(_report_of_text(str(error)))
+        return self._read(kind, body)
 
-    def _evaluate(self, arguments: list[memoryview]) -> str:
+    def _evaluate(self, arguments: list[memoryview]) -> tuple[str, str]:
         context = _quickjs.Context()
         context.set_memory_limit(self._memory_bytes)
         context.add_callable("part", self._part)
         run = context.eval(_PARTS["prelude"])
         texts = [str(raw, "utf-8") if raw else "null" for raw in arguments]
         spans = texts.pop() if self._entry == "handler" else None
-        values = [context.parse_json(text) for text in texts]
-        text = self._script["text"]
-        if self._script["module"]:
+        text, export = self._script["text"], self._script["export"]
+        if export is not None:
             context.module(text)
             text = None
-        run(text, self._result_bytes, self._script["shape"], spans, *values)
+        run(text, export, self._result_bytes, self._script["shape"], spans, *texts)
         while context.execute_pending_job():
             pass
-        return run()
+        return run(), run("")
 
-    def _part(self, wanted: str) -> str:
+    def _part(self, wanted: object = None) -> str:
         """Return a part of the prelude by its name; a JSON string is a line for the logs. It must not raise."""
-        if not wanted.startswith('"'):
-            return _PARTS[wanted]
-        try:
-            self._log.write(json.loads(wanted).encode("utf-8", "replace") + b"\n")
-        except MemoryError:
-            self._log.write(b"(a line for which there was no memory)\n")
-        return ""
+        if not isinstance(wanted, str):
+            return ""
+        if wanted.startswith('"'):
+            try:
+                self._log.write(json.loads(wanted).encode("utf-8", "replace") + b"\n")
+            except (MemoryError, ValueError):
+                self._log.write(b"[a line that could not be kept]\n")
+        return _PARTS.get(wanted, "")
 
-    def _read(self, answer: str) -> tuple[int, bytes]:
-        kind = answer[0]
-        if kind == "=":
-            value = answer[1:].encode()
+    def _read(self, kind: str, body: str) -> tuple[int, bytes]:
+        if kind in "=#":
+            value = orjson.dumps(json.loads(body, parse_int=_number)) if kind == "#" else body.encode()
             if len(value) > self._result_bytes:
                 return frames.STATUS_RESULT, b"%d" % len(value)
             return frames.STATUS_RETURNED, value
@@ -100,11 +102,21 @@ class JavaScriptWorker:
         if kind == "!":
             return frames.STATUS_MEMORY, b"null"
         if kind == "-":
-            report = json.loads(answer[1:])
-            if (report["type"], report["message"]) == _OUT_OF_MEMORY:
+            report = json.loads(body)
+            if self._ran_out_of_memory(report):
                 return frames.STATUS_MEMORY, b"null"
             return frames.STATUS_RAISED, orjson.dumps(self._described(report))
         return frames.STATUS_RAISED, orjson.dumps(self._unanswered(kind))
+
+    def _ran_out_of_memory(self, report: dict[str, str]) -> bool:
+        """Tell whether this is the engine's word for it: an error, or null where there was no room for an error.
+
+        An author can throw null as well, so it only counts where this process has been large. A false alarm does no
+        harm: it is tried once more in a process of its own.
+        """
+        if report["type"] == "null":
+            return _peak_bytes() - self._peak_bytes > self._memory_bytes // 3
+        return (report["type"], report["message"]) == _OUT_OF_MEMORY
 
     def _unanswered(self, kind: str) -> dict[str, Any]:
         if kind == "?":
@@ -144,6 +156,16 @@ class JavaScriptWorker:
         where = f"line {line}, column {column}" if places is None else f"line {line}"
         name = found["name"]
         return (f"{_clean(name)} ({where})" if name and name != "<eval>" else where), line
+
+
+def _number(digits: str) -> int | float:
+    """Read an integer as JavaScript means it: beyond 2**53 it stands for the nearest float, whatever its digits say."""
+    number = int(digits)
+    return number if -(2**53) < number < 2**53 else float(digits)
+
+
+def _peak_bytes() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def _plain_report(kind: str, name: str, message: str) -> dict[str, Any]:
