@@ -70,6 +70,12 @@ class SandboxUnavailableError(AssayError):
     code = "sandbox-unavailable"
 
 
+class StoreUnavailableError(AssayError):
+    """The database cannot be written or reached now: nothing of this was stored, so send it again later."""
+
+    code = "store-unavailable"
+
+
 class ConfigurationError(AssayError):
     """A setting cannot be used: the message names it and what is allowed."""
 

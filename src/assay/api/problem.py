@@ -23,6 +23,7 @@ from assay.errors import (
     OverloadedError,
     PayloadTooLargeError,
     SandboxUnavailableError,
+    StoreUnavailableError,
     UnsupportedMediaTypeError,
 )
 
@@ -40,6 +41,7 @@ STATUSES: dict[type[AssayError], int] = {
     UnsupportedMediaTypeError: 415,
     OverloadedError: 429,
     SandboxUnavailableError: 503,
+    StoreUnavailableError: 503,
 }
 HTTP_CODES = {400: "invalid-input", 404: "not-found", 405: "method-not-allowed"}
 UNAVAILABLE_RETRY_S = 5
@@ -119,7 +121,7 @@ def _of_ours(error: AssayError) -> Problem:
     headers: dict[str, str] = {}
     if isinstance(error, OverloadedError):
         headers["retry-after"] = str(error.retry_after_s)
-    if isinstance(error, SandboxUnavailableError):
+    if isinstance(error, SandboxUnavailableError | StoreUnavailableError):
         headers["retry-after"] = str(UNAVAILABLE_RETRY_S)
     if isinstance(error, NotAuthenticatedError):
         headers["www-authenticate"] = 'Bearer realm="assay"'

@@ -16,7 +16,7 @@ import structlog
 
 from assay.domain.trace import Span
 from assay.engine import Engine
-from assay.errors import OverloadedError
+from assay.errors import OverloadedError, StoreUnavailableError
 from assay.live.accept import accept
 from assay.live.batching import FIRST, next_size
 from assay.live.execute import execute
@@ -33,6 +33,7 @@ LONGEST_BACKOFF_S = 60.0
 DEPTH_AGE_S = 0.5
 IDLE_S = 0.05
 PAUSE_S = 0.005
+FAILED_S = 1.0
 
 log = structlog.stdlib.get_logger("assay.live")
 
@@ -130,9 +131,19 @@ class LivePipeline:
                     return
                 async with self._held(claims):
                     await step(lane, claims)
+            except StoreUnavailableError:
+                await self._pause()
+                return
             except Exception:
                 log.exception("lane-failed", lane=lane)
+                await self._pause()
                 return
+
+    async def _pause(self) -> None:
+        """Wait before a lane that failed is tried again, unless the server stops."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FAILED_S):
+                await self._stopping.wait()
 
     def _step_of(self, lane: str) -> tuple[Callable[[str, list[Claim]], Coroutine[None, None, None]], int]:
         if lane.startswith(SETTLE_LANE):

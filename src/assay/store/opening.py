@@ -1,6 +1,7 @@
 """Open the store that a database URL names, brought up to the newest schema, and its queue."""
 
 import asyncio
+import os
 import sqlite3
 from pathlib import Path
 
@@ -50,7 +51,9 @@ async def open_store(database_url: str, *, lease_s: float = 30.0) -> tuple[Store
 def _prepare(url: URL) -> None:
     if url.drivername == SQLITE:
         path = Path(url.database or "")
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # What SQLite lays beside it gets the same mode: traces are for the server's user alone.
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
         use_write_ahead_log(str(path))
     migrate(url)
 

@@ -3,7 +3,7 @@
 import base64
 import binascii
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from sqlalchemy import Column, Row, Select, tuple_
@@ -13,6 +13,8 @@ from assay.ports import Page
 
 Item = TypeVar("Item")
 Key = TypeVar("Key", int, str)
+Integer = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+Text = Annotated[str, msgspec.Meta(pattern=r"^[^\x00]*$")]
 
 
 def page_of(
@@ -43,7 +45,7 @@ def _write(time_ns: int, key: int | str) -> str:
 def _read(cursor: str, key_type: type[Key]) -> tuple[int, Key]:
     try:
         padded = cursor + "=" * (-len(cursor) % 4)
-        time_ns, key = msgspec.json.decode(base64.urlsafe_b64decode(padded.encode("ascii")), type=tuple[int, int | str])
+        time_ns, key = msgspec.json.decode(base64.urlsafe_b64decode(padded.encode("ascii")), type=tuple[Integer, Integer | Text])
         return time_ns, msgspec.convert(key, key_type)
     except (binascii.Error, UnicodeError, msgspec.MsgspecError) as error:
         message = f"The cursor {cursor[:80]!r} is not one of this listing; pass its nextCursor unchanged."

@@ -38,7 +38,9 @@ def writing_engine(url: URL) -> Engine:
 
 
 def _engine(url: URL, *, size: int, begin: str, pragmas: tuple[str, ...]) -> Engine:
-    engine = create_engine(url, pool_size=size, max_overflow=0, connect_args={"check_same_thread": False})
+    engine = create_engine(
+        url, pool_size=size, max_overflow=0, connect_args={"check_same_thread": False}, hide_parameters=True
+    )
 
     def prepare(connection: Any, _record: Any) -> None:
         # The driver would open transactions by itself, and not in every case.

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from sqlalchemy.engine import URL
 
 from assay.store.group_commit import Writer
+from assay.store.outage import outages_named
 from assay.store.queue_sqlite import SqliteQueue
 from assay.store.sessions import ThreadSession
 from assay.store.sqlite_file import Readers, writing_engine
@@ -29,18 +30,20 @@ class SqliteStore:
 
         Blocks run one at a time, so none may wait for another, or for a claim, inside it.
         """
-        async with self._writer.body() as session:
-            transaction = SqlTransaction(session, self.queue)
-            yield transaction
-            await transaction.flush()
+        with outages_named():
+            async with self._writer.body() as session:
+                transaction = SqlTransaction(session, self.queue)
+                yield transaction
+                await transaction.flush()
         if transaction.enqueued:
             self.queue.wake()
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncGenerator[SqlSnapshot]:
         """Answer the block's questions from one consistent view."""
-        async with self._readers.session() as session:
-            yield SqlSnapshot(session)
+        with outages_named():
+            async with self._readers.session() as session:
+                yield SqlSnapshot(session)
 
     async def close(self) -> None:
         """Commit what is under way and let go of the file."""
