@@ -59,6 +59,8 @@ def test_every_example_of_the_page_works(page: Path, server: Server, desk: Path,
             match language:
                 case "python":
                     reader.python(body, around)
+                case "javascript" | "typescript":
+                    reader.evaluator(language, body)
                 case "sh":
                     reader.shell(body)
                 case "json":
@@ -116,9 +118,13 @@ class Reader:
                 subprocess.Popen([sys.executable, "-c", body], env={**os.environ, "PORT": self._endpoint_port})
             )
             return
+        self.evaluator("python", body)
+
+    def evaluator(self, language: str, body: str) -> None:
+        """Try it over the sample."""
         answer = self._server.client.post(
             "/agent-monitoring/custom-evaluators/dry-run",
-            json={"kind": "code", "language": "python", "script": body},
+            json={"kind": "code", "language": language, "script": body},
         ).json()
         assert answer.get("ok"), answer
         assert answer["check"]["status"] in ("scored", "skipped")
