@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.server import Server, wait_for
 
 from assay.api import serving
+from support.server import Server, wait_for
 
 
 def test_a_client_that_never_ends_its_headers_is_hung_up_on(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     if os.geteuid() != 0:
         pytest.skip("mounting a small disk needs root")
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", folder], capture_output=True, text=True, check=False
+        ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", folder], capture_output=True, text=True, check=False
     )
     if mounted.returncode:
         pytest.skip(f"cannot mount a small disk here: {mounted.stderr.strip()}")
@@ -68,7 +68,7 @@ def test_a_full_disk_is_answered_with_503_and_loses_nothing_that_was_accepted(sm
     with server:
         accepted: list[str] = []
         statuses: set[int] = set()
-        for number in range(60):
+        for number in range(200):
             trace = {"trace_id": f"t{number}", "spans": [{"name": "s", "output": "x" * 200_000}]}
             answer = server.client.post("/api/v1/traces", json=trace)
             statuses.add(answer.status_code)
