@@ -2,14 +2,20 @@
 
 import asyncio
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 BIG_BYTES = 64 * 1024
+AT_ONCE = 2
+_threads = ThreadPoolExecutor(AT_ONCE, "decoding")
 Decoded = TypeVar("Decoded")
 
 
 async def off_the_loop(body: bytes, decode: Callable[[], Decoded]) -> Decoded:
-    """Return what `decode` makes of the body; in a thread when it would take long."""
+    """Return what `decode` makes of the body; when it would take long, in one of two threads of its own.
+
+    More of them would only take the interpreter from the event loop more often, and others wait for threads too.
+    """
     if len(body) < BIG_BYTES:
         return decode()
-    return await asyncio.to_thread(decode)
+    return await asyncio.get_running_loop().run_in_executor(_threads, decode)

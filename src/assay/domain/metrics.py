@@ -7,16 +7,20 @@ from assay.domain.json_value import JsonObject, JsonValue
 
 DEEPEST = 64
 MOST_METRICS = 1000
+LONGEST_NAME = 200
+LONGEST_NAMES = 64 * 1024
+SHOWN_OF_NAME = 80
 
 
 def flatten(values: JsonObject) -> Metrics | CheckError:
     """Return the values under dotted names: {"a": {"b": 1}} is {"a.b": 1}.
 
     A value is a number, a bool, text, a JSON list, an empty dict, or None, which is kept and stands for "not measured".
-    Two values for one name, an empty name, a number that is not finite, more than 64 levels or more than 1000 metrics
-    give the error.
+    Two values for one name, an empty name, a number that is not finite, more than 64 levels, more than 1000 metrics, a
+    dotted name of more than 200 characters or names of more than 64 Ki characters in all give the error.
     """
     metrics: Metrics = {}
+    named = 0
     waiting: list[tuple[str, JsonValue, int]] = [("", values, 0)]
     while waiting:
         name, value, depth = waiting.pop()
@@ -25,8 +29,16 @@ def flatten(values: JsonObject) -> Metrics | CheckError:
         if isinstance(value, dict) and (value or depth == 0):
             for key, inner in reversed(value.items()):
                 if not key.strip():
-                    return _error("empty-metric-name", f"A metric{_inside(name)} has the empty name {key!r}; name it.")
+                    return _error(
+                        "empty-metric-name",
+                        f"A metric{_inside(name)} has the empty name {key[:SHOWN_OF_NAME]!r}; name it.",
+                    )
+                length = len(name) + len(key) + 1 if depth else len(key)
+                if length > LONGEST_NAME:
+                    return _name_too_long(name if depth else key, length)
                 waiting.append((f"{name}.{key}" if depth else key, inner, depth + 1))
+            if len(metrics) + len(waiting) > MOST_METRICS:
+                return _too_many()
             continue
         if name in metrics:
             return _error(
@@ -37,8 +49,13 @@ def flatten(values: JsonObject) -> Metrics | CheckError:
         if defect is not None:
             return defect
         metrics[name] = value
-        if len(metrics) > MOST_METRICS:
-            return _error("too-many-metrics", f"More than {MOST_METRICS} metrics came back; return fewer, or a list.")
+        named += len(name)
+        if named > LONGEST_NAMES:
+            return _error(
+                "metric-name-too-long",
+                f"The names of the metrics have more than {LONGEST_NAMES} characters in all, which is what is allowed; "
+                "return fewer, name them shorter, or return a list.",
+            )
     return metrics
 
 
@@ -60,13 +77,26 @@ def _defect(name: str, value: JsonValue, depth: int) -> CheckError | None:
     return None
 
 
+def _too_many() -> CheckError:
+    return _error("too-many-metrics", f"More than {MOST_METRICS} metrics came back; return fewer, or a list.")
+
+
+def _name_too_long(name: str, length: int) -> CheckError:
+    return _error(
+        "metric-name-too-long",
+        f'The name of a metric, which begins "{name[:SHOWN_OF_NAME]}", has {length} characters with its dots; '
+        f"at most {LONGEST_NAME} are allowed.",
+    )
+
+
 def _inside(name: str) -> str:
     return f' inside "{name}"' if name else ""
 
 
 def _too_deep(name: str) -> CheckError:
     return _error(
-        "too-deep", f'Metric "{name[:80]}" is nested more than {DEEPEST} levels deep; return a flatter value.'
+        "too-deep",
+        f'Metric "{name[:SHOWN_OF_NAME]}" is nested more than {DEEPEST} levels deep; return a flatter value.',
     )
 
 

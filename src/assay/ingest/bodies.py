@@ -7,6 +7,8 @@ from assay.errors import InvalidInputError, PayloadTooLargeError, UnsupportedMed
 
 GZIP_WINDOW = zlib.MAX_WBITS | 16
 MEBIBYTE = 1024 * 1024
+PIECE_BYTES = 64 * 1024
+MOST_MEMBERS = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +23,8 @@ def plain_body(body: bytes, content_encoding: str | None, limits: BodyLimits) ->
     """Return the body without its content encoding.
 
     Raises PayloadTooLargeError above a limit, UnsupportedMediaTypeError for an encoding other than gzip and
-    identity, InvalidInputError for gzip data that is damaged, cut short or followed by something else.
+    identity, InvalidInputError for gzip data that is damaged, cut short, followed by something else or in more than
+    64 members.
     """
     if len(body) > limits.wire_bytes:
         raise PayloadTooLargeError(f"The body has {len(body)} bytes; the limit is {limits.wire_bytes}.")
@@ -36,22 +39,33 @@ def plain_body(body: bytes, content_encoding: str | None, limits: BodyLimits) ->
 
 
 def _gunzip(body: bytes, limit: int) -> bytes:
+    """Inflate piece by piece, since what follows the end of a member is copied whenever one ends."""
     parts: list[bytes] = []
-    size = 0
-    rest = body
-    while rest:
-        inflater = zlib.decompressobj(GZIP_WINDOW)
+    left = limit
+    at = members = 0
+    inflater = None
+    while at < len(body):
+        if inflater is None:
+            members += 1
+            if members > MOST_MEMBERS:
+                raise InvalidInputError(
+                    f"The gzip body has more than {MOST_MEMBERS} members, which is what is allowed."
+                )
+            inflater = zlib.decompressobj(GZIP_WINDOW)
+        piece = body if at == 0 and len(body) <= PIECE_BYTES else body[at : at + PIECE_BYTES]
         try:
-            part = inflater.decompress(rest, limit - size + 1)
+            part = inflater.decompress(piece, left + 1)
         except zlib.error as error:
             raise InvalidInputError(f"The body is not valid gzip data: {error}.") from error
-        size += len(part)
-        if size > limit:
+        left -= len(part)
+        if left < 0:
             raise PayloadTooLargeError(f"The gzip body inflates to more than {limit} bytes.")
-        if not inflater.eof:
-            raise InvalidInputError("The gzip body is cut short: its end is missing.")
         parts.append(part)
-        rest = inflater.unused_data
-    if not parts:
+        at += len(piece) - len(inflater.unused_data)
+        if inflater.eof:
+            inflater = None
+    if members == 0:
         raise InvalidInputError("The body is empty; expected gzip data, as Content-Encoding says.")
+    if inflater is not None:
+        raise InvalidInputError("The gzip body is cut short: its end is missing.")
     return parts[0] if len(parts) == 1 else b"".join(parts)

@@ -142,7 +142,7 @@ class _Fields:
 
     def amount(self, name: str) -> float | None:
         """Return a number."""
-        return self.read(name, readers.amount, "a number of at least 0")
+        return self.read(name, readers.amount, "a number from 0 to 1e18")
 
     def record(self, name: str) -> JsonObject | None:
         """Return an object."""

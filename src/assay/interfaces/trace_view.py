@@ -14,6 +14,7 @@ from assay.interfaces.spans import microseconds_iso
 NESTED_LEVELS = 8
 MS_PER_S = 1000
 AG = "ag."
+DEEPEST_NAME = 32
 # Where senders put each figure, below ag.metrics: for the whole trace, and for the span alone.
 WHOLE = ("acc.{0}.{1}", "{0}.cumulative.{1}", "unit.{0}.{1}", "{0}.incremental.{1}")
 ALONE = ("unit.{0}.{1}", "{0}.incremental.{1}", "acc.{0}.{1}", "{0}.cumulative.{1}")
@@ -88,16 +89,21 @@ def _entry(span: Span, unit: JsonObject, ag: JsonObject) -> JsonObject:
 def _ag(attributes: JsonObject) -> JsonObject:
     """Return the sender's `ag` attributes as one nested object, whether they came nested or under dotted names."""
     nested = dict(_object(attributes.get("ag")))
+    ours: set[int] = set()
     for key, value in attributes.items():
         if key.startswith(AG):
-            _put(nested, key.removeprefix(AG).split("."), value)
+            _put(nested, key.removeprefix(AG).split(".", DEEPEST_NAME - 1), value, ours)
     return nested
 
 
-def _put(target: JsonObject, path: list[str], value: JsonValue) -> None:
+def _put(target: JsonObject, path: list[str], value: JsonValue, ours: set[int]) -> None:
+    """Put a value under a path; an object of the sender's on the way is copied once, and is then among `ours`."""
     for step in path[:-1]:
-        inner = dict(_object(target.get(step)))
-        target[step] = inner
+        inner = target.get(step)
+        if not isinstance(inner, dict) or id(inner) not in ours:
+            inner = dict(_object(inner))
+            ours.add(id(inner))
+            target[step] = inner
         target = inner
     target[path[-1]] = value
 

@@ -45,7 +45,9 @@ def _write(time_ns: int, key: int | str) -> str:
 def _read(cursor: str, key_type: type[Key]) -> tuple[int, Key]:
     try:
         padded = cursor + "=" * (-len(cursor) % 4)
-        time_ns, key = msgspec.json.decode(base64.urlsafe_b64decode(padded.encode("ascii")), type=tuple[Integer, Integer | Text])
+        time_ns, key = msgspec.json.decode(
+            base64.urlsafe_b64decode(padded.encode("ascii")), type=tuple[Integer, Integer | Text]
+        )
         return time_ns, msgspec.convert(key, key_type)
     except (binascii.Error, UnicodeError, msgspec.MsgspecError) as error:
         message = f"The cursor {cursor[:80]!r} is not one of this listing; pass its nextCursor unchanged."

@@ -1,11 +1,14 @@
 import asyncio
+import base64
 from dataclasses import replace
+from typing import Any
 
+import msgspec
 import pytest
 
 from assay.domain.trace import Span, agent_id_of
 from assay.errors import InvalidInputError
-from assay.ports import Page, Store, TraceRecord
+from assay.ports import CheckFilter, Page, SignalFilter, Store, TraceRecord
 from assay.testing import NOW_NS, a_span
 from support.records import PROJECT, accept, named, spans_of_many_traces
 
@@ -171,6 +174,19 @@ async def test_a_cursor_that_is_not_ours_is_the_callers_error(store: Store, curs
         with pytest.raises(InvalidInputError) as caught:
             await snapshot.list_traces(PROJECT, Page(cursor=cursor))
     assert caught.value.field == "cursor"
+
+
+@pytest.mark.parametrize("forged", [[2**63, 1], [-(2**63) - 1, 1], [1, 2**63], [10**30, "x"], [1, "\0"]])
+async def test_a_cursor_that_no_database_can_hold_is_the_callers_error(store: Store, forged: list[Any]) -> None:
+    page = Page(cursor=base64.urlsafe_b64encode(msgspec.json.encode(forged)).decode().rstrip("="))
+    async with store.snapshot() as snapshot:
+        for ask in (
+            snapshot.list_traces(PROJECT, page),
+            snapshot.checks(CheckFilter(project_id=PROJECT), page),
+            snapshot.list_signals(SignalFilter(project_id=PROJECT), page),
+        ):
+            with pytest.raises(InvalidInputError, match="is not one of this listing"):
+                await ask
 
 
 async def test_many_traces_are_found_at_once(store: Store) -> None:

@@ -50,6 +50,10 @@ REFUSED: list[tuple[JsonObject, str, str]] = [
     (nested(5000, 1), "too-deep", "64 levels"),
     ({"a": listed(70)}, "too-deep", "64 levels"),
     ({str(number): number for number in range(1001)}, "too-many-metrics", "1000"),
+    ({"a": {"b": {str(number): {} for number in range(1001)}}}, "too-many-metrics", "1000"),
+    ({"a": {"b" * 199: 1}}, "metric-name-too-long", "has 201 characters with its dots; at most 200"),
+    ({"a" * 200_000: {"k": 1}}, "metric-name-too-long", "at most 200"),
+    ({"a" * 190: {str(number): number for number in range(990)}}, "metric-name-too-long", "65536 characters in all"),
 ]
 
 
@@ -79,6 +83,17 @@ def test_no_value_is_lost_and_every_one_keeps_its_type(values: Any) -> None:
         for step in name.split("."):
             inner = inner[step]
         assert inner is metric or inner == metric == {}
+
+
+def test_a_name_of_two_hundred_characters_is_fine() -> None:
+    assert flatten({"a": {"b" * 198: 1}}) == {"a." + "b" * 198: 1}
+
+
+def test_what_is_said_of_a_name_stays_short() -> None:
+    for values in ({"a" * 100_000: 1}, {" " * 100_000: 1}, {"a": {"b" * 100_000: {"c": 1}}}):
+        error = flatten(values)  # pyright: ignore[reportArgumentType]
+        assert isinstance(error, CheckError)
+        assert len(error.message) < 300
 
 
 def test_a_thousand_metrics_are_fine() -> None:

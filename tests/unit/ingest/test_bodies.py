@@ -1,5 +1,6 @@
 """Bodies are inflated within limits."""
 
+import random
 from functools import partial
 from gzip import compress
 
@@ -19,6 +20,18 @@ def test_a_plain_body_stays_as_it_is(encoding: str | None) -> None:
 
 def test_gzip_is_inflated_also_in_several_members() -> None:
     assert plain_body(gzipped(b"ab") + gzipped(b"c"), "GZIP", SMALL) == b"abc"
+
+
+def test_gzip_of_many_pieces_is_inflated_whole() -> None:
+    noise = random.Random(1).randbytes(300_000)
+    body = gzipped(noise) + gzipped(b"") + gzipped(noise[::-1])
+    assert plain_body(body, "gzip", BodyLimits()) == noise + noise[::-1]
+
+
+def test_up_to_64_members_are_read_and_more_refused() -> None:
+    assert plain_body(gzipped(b"a") * 64, "gzip", BodyLimits()) == b"a" * 64
+    with pytest.raises(InvalidInputError, match="more than 64 members"):
+        plain_body(gzipped(b"") * 65, "gzip", BodyLimits())
 
 
 def test_a_body_of_exactly_the_limit_passes() -> None:

@@ -111,3 +111,18 @@ def test_other_attributes_stay() -> None:
     assert attributes["mine"] == [1]
     assert attributes["ag"]["meta"] == {"plan": "pro"}
     assert attributes["ag"]["metrics"]["own"] == {"x": 1}
+
+
+def test_a_senders_nested_values_are_not_changed_by_dotted_names() -> None:
+    sent = {"x": {"kept": 1}}
+    span = replace(a_span("root"), attributes={"ag": sent, "ag.x.y": 2, "ag.x.z": 3})
+    assert view(a_trace(span))["root"]["attributes"]["ag"]["x"] == {"kept": 1, "y": 2, "z": 3}
+    assert sent == {"x": {"kept": 1}}
+
+
+def test_a_name_of_a_million_steps_nests_32_deep() -> None:
+    span = replace(a_span("root"), attributes={"ag." + "a." * 1_000_000: 1})
+    inner, depth = view(a_trace(span))["root"]["attributes"]["ag"], 0
+    while isinstance(inner, dict):
+        inner, depth = next(iter(inner.values())), depth + 1  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    assert (inner, depth) == (1, 32)

@@ -1,13 +1,12 @@
 """Readers of attribute values: each returns the value in our terms, or None when it does not hold one."""
 
-import math
-
 import msgspec
 
 from assay.domain.json_value import JsonObject, JsonValue
 from assay.ingest.received import MAX_DEPTH
 
 INT64_HIGH = 2**63 - 1
+LARGEST_AMOUNT = 1e18
 INT64_DIGITS = 19
 AG_JSON = "@ag.type=json:"
 AG_NONE = "@ag.type=none:"
@@ -90,13 +89,13 @@ def count(value: JsonValue) -> int | None:
 
 
 def amount(value: JsonValue) -> float | None:
-    """Return a finite number of at least 0, given as a number or as text."""
+    """Return a number from 0 to 1e18, beyond which sums and units overflow, given as a number or as text."""
     if isinstance(value, str):
         try:
             value = float(value)
         except ValueError:
             return None
-    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0:
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= LARGEST_AMOUNT:
         return float(value)
     return None
 

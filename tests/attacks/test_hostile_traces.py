@@ -1,0 +1,74 @@
+"""Attacks through what is sent to be stored, and through what evaluators make of it: the server answers and goes on."""
+
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.api import EVALUATORS, Api, running_api
+from support.otlp_bodies import otlp_body, otlp_span
+
+JSON = {"content-type": "application/json"}
+
+
+@pytest.fixture
+async def api(tmp_path: Path) -> AsyncGenerator[Api]:
+    async with running_api(f"sqlite:///{tmp_path / 'assay.db'}") as running:
+        yield running
+
+
+@pytest.mark.parametrize("field", ["latency_ms", "cost", "started_at", "input_tokens"])
+@pytest.mark.parametrize("number", ["1e303", "1e400", "9" * 400, "-1e303", "NaN"])
+async def test_a_number_beyond_reason_is_refused_by_name(api: Api, field: str, number: str) -> None:
+    body = f'{{"spans":[{{"{field}":{number}}}]}}'
+    problem = await api.call("POST", "/api/v1/traces", 400, content=body, headers=JSON)
+    assert field in problem["detail"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ag.metrics.duration.cumulative",
+        "ag.metrics.unit.duration.total",
+        "ag.metrics.unit.costs.total",
+        "ag.metrics.unit.tokens.total",
+        "gen_ai.usage.input_tokens",
+        "gen_ai.usage.cost",
+        "llm.token_count.prompt",
+        "llm.cost.total",
+    ],
+)
+@pytest.mark.parametrize("number", [1e303, 1e308, 2**63 - 1, "9" * 400, "1e400", [1e303]])
+async def test_a_figure_beyond_reason_in_otlp_is_stored_and_shown(api: Api, name: str, number: Any) -> None:
+    spans = [
+        otlp_span({name: number}, spanId=f"{at:016x}", parentSpanId=f"{at - 1:016x}", endTimeUnixNano=None)
+        for at in range(1, 4)
+    ]
+    await api.call("POST", "/v1/traces", content=otlp_body(*spans), headers=JSON)
+    assert len((await api.call("GET", f"/api/v1/traces/{spans[0]['traceId']}"))["spans"]) == 3
+
+
+HOSTILE_RESULTS = {
+    "a long name over many metrics": '{"A" * 200_000: {"k%d" % i: 1 for i in range(990)}}',
+    "many long names": '{"A" * 190 + str(i): 1 for i in range(990)}',
+    "an integer of a thousand digits": '{"n": 10 ** 1000}',
+    "a list nested to the limit": '{"l": %s}' % ("[" * 62 + "]" * 62),
+    "a hundred thousand numbers": '{"l": [1] * 100_000}',
+    "text of control characters": '{"t": "".join(map(chr, range(32)))}',
+}
+
+
+@pytest.mark.parametrize("what", HOSTILE_RESULTS)
+async def test_what_a_check_made_of_a_hostile_result_is_small_and_shown(api: Api, what: str) -> None:
+    script = f"def evaluate(inputs, outputs, trace):\n    return {HOSTILE_RESULTS[what]}"
+    evaluator = await api.create(script=script)
+    trace_id = await api.send("1")
+    await api.settled()
+    answer = await api.http.get(f"{EVALUATORS}/{evaluator['id']}/events")
+    assert answer.status_code == 200
+    assert len(answer.content) < 1_000_000
+    (event,) = answer.json()["events"]
+    if "name" in what:
+        assert event["error"]["kind"] == "metric-name-too-long"
+    assert (await api.http.get(f"/api/v1/traces/{trace_id}")).status_code == 200
