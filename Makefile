@@ -41,7 +41,7 @@ bench: install
 	$(BIN)/python tests/bench/run.py
 
 lock: install
-	$(LOCK) pyproject.toml --extra demo --group dev -o requirements/dev.txt
+	$(LOCK) pyproject.toml --extra demo --extra daytona --group dev -o requirements/dev.txt
 	$(LOCK) pyproject.toml --extra demo -c requirements/dev.txt -o requirements/runtime.txt
 
 clean:

@@ -1,0 +1,132 @@
+"""Watches a process that runs one evaluation: reads what it answers and prints, and kills it beyond its budgets."""
+
+import contextlib
+import os
+import select
+import signal
+import struct
+import time
+from dataclasses import dataclass, field
+
+# Status, duration in seconds, length of the value that follows.
+HEAD = struct.Struct("<BdI")
+_POLL_S = 0.05
+_CHUNK = 65536
+_TICKS = os.sysconf("SC_CLK_TCK")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+@dataclass
+class Seen:
+    """What came of one evaluation: `ended` is "answered", the budget it was killed for, or "died"."""
+
+    ended: str = "died"
+    status: int = 0
+    spent_s: float = 0.0
+    value: bytes = b""
+    logs: bytearray = field(default_factory=bytearray)
+    written: int = 0
+
+
+@dataclass(frozen=True)
+class Budgets:
+    """What one evaluation may use; `memory_bytes` None where the process bounds its own memory."""
+
+    wall_s: float
+    cpu_s: float
+    result_bytes: int
+    log_bytes: int
+    memory_bytes: "int | None" = None
+
+
+def watch(pid: int, answers: int, logs: int, budgets: Budgets) -> Seen:
+    """Return what comes of the evaluation that has just begun; a process beyond its budgets is killed, not reaped."""
+    seen, raw = Seen(), bytearray()
+    began, cpu_before, memory_before = time.monotonic(), _cpu_s(pid), _memory(pid)
+    open_ends = {answers, logs}
+    while True:
+        ready, _, _ = select.select(list(open_ends), [], [], _POLL_S)
+        for end in ready:
+            chunk = os.read(end, _CHUNK)
+            if not chunk:
+                open_ends.discard(end)
+            elif end == logs:
+                _keep(seen, chunk, budgets.log_bytes)
+            else:
+                raw += chunk
+        spent = time.monotonic() - began
+        if _answered(seen, raw, budgets):
+            break
+        if answers not in open_ends:
+            seen.spent_s = spent
+            break
+        over = _exceeded(pid, spent, cpu_before, memory_before, budgets)
+        if over is not None:
+            end_session(pid)
+            seen.ended, seen.spent_s = over, spent
+            break
+    if logs in open_ends:
+        _drain(seen, logs, budgets.log_bytes)
+    return seen
+
+
+def end_session(pid: int) -> None:
+    """Kill a process that leads a session, and those of its session."""
+    for kill in (os.killpg, os.kill):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            kill(pid, signal.SIGKILL)
+
+
+def _answered(seen: Seen, raw: bytearray, budgets: Budgets) -> bool:
+    if len(raw) < HEAD.size:
+        return False
+    status, spent_s, length = HEAD.unpack_from(raw)
+    # No harness writes more than a result or a report; what claims to be longer is cut, and not believed.
+    length = min(length, budgets.result_bytes + 4 * _CHUNK)
+    if len(raw) < HEAD.size + length:
+        return False
+    seen.ended, seen.status, seen.spent_s = "answered", status, spent_s
+    seen.value = bytes(raw[HEAD.size : HEAD.size + length])
+    return True
+
+
+def _exceeded(pid: int, spent: float, cpu_before: float, memory_before: int, budgets: Budgets) -> "str | None":
+    if spent > budgets.wall_s:
+        return "wall"
+    if _cpu_s(pid) - cpu_before > budgets.cpu_s:
+        return "cpu"
+    if budgets.memory_bytes is not None and _memory(pid) - memory_before > budgets.memory_bytes:
+        return "memory"
+    return None
+
+
+def _keep(seen: Seen, chunk: bytes, most: int) -> None:
+    seen.logs += chunk[: max(0, most - len(seen.logs))]
+    seen.written += len(chunk)
+
+
+def _drain(seen: Seen, logs: int, most: int) -> None:
+    for _ in range(64):
+        if not select.select([logs], [], [], 0)[0]:
+            return
+        chunk = os.read(logs, _CHUNK)
+        if not chunk:
+            return
+        _keep(seen, chunk, most)
+
+
+def _cpu_s(pid: int) -> float:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def _memory(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/statm", "rb") as file:
+            return int(file.read().split()[1]) * _PAGE
+    except OSError:
+        return 0
