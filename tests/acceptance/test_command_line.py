@@ -224,3 +224,23 @@ def test_the_demo_shows_checks_and_signals_keeps_its_data_and_stops_cleanly(tmp_
     assert evaluators == 2
     assert checks > 10
     assert signals >= 1
+
+
+@pytest.mark.parametrize("after_s", [0.3, 0.6, 1.0])
+def test_ctrl_c_ends_a_command_quietly_at_any_moment(tmp_path: Path, after_s: float) -> None:
+    (tmp_path / "check.py").write_text("import time\ndef evaluate(i, o, t):\n    time.sleep(5)\n    return True\n")
+    command = [
+        sys.executable,
+        "-c",
+        "from assay.cli.main import run; run()",
+        "eval",
+        "check.py",
+        "--traces",
+        str(TRACES),
+    ]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    time.sleep(after_s)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=30)
+    assert b"Traceback" not in said
+    assert process.returncode in (1, 130)
