@@ -1,7 +1,8 @@
 """The sandbox beside its limit: the same code in bare processes, as many as there are zygotes, in the same run.
 
-The limit is `loads`, call, `dumps` on decoded arguments, without any isolation. Measurements take turns, so that a
-noisy machine is noisy to all of them; ratios are what to read.
+The limit is `loads`, call, `dumps` on decoded arguments, without any isolation; for JavaScript, a QuickJS context that
+is made for the call, as the sandbox makes one, and one that is kept. Measurements take turns, so that a noisy machine
+is noisy to all of them; ratios are what to read.
 """
 
 import asyncio
@@ -16,9 +17,10 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 
+import _quickjs
 import uvloop
 
-from assay.domain.evaluator import Revision
+from assay.domain.evaluator import Language, Revision
 from assay.domain.outcome import Call, Limits, Returned
 from assay.runners.sandbox.runner import SandboxRunner
 
@@ -54,6 +56,24 @@ def evaluate(inputs, outputs, trace):
     return {"slow": slow, **evaluate_words(inputs, outputs, trace)}
 """
 )
+JAVASCRIPT = """
+const words = (text) => text.toLowerCase().match(/[a-z0-9]+/g) ?? [];
+
+function evaluate(inputs, outputs, trace) {
+  const wanted = words(inputs.answer), found = words(outputs), counts = new Map();
+  for (const word of wanted) counts.set(word, (counts.get(word) ?? 0) + 1);
+  let common = 0;
+  for (const word of found) {
+    const left = counts.get(word) ?? 0;
+    if (left > 0) { counts.set(word, left - 1); common++; }
+  }
+  if (common === 0) return { score: 0, success: false };
+  const precision = common / found.length, recall = common / wanted.length;
+  const score = (2 * precision * recall) / (precision + recall);
+  return { score, success: score >= 0.5 };
+}
+"""
+JAVASCRIPT_ITEMS = 1024
 COLD = f"""{UNREAD}
 import json, sys
 arguments = sys.stdin.buffer.read().splitlines()
@@ -83,19 +103,49 @@ def payload(size: int) -> tuple[bytes, bytes, bytes]:
 
 def bare(connection: Connection) -> None:
     """Evaluate in this process, without isolation, as often as asked; None ends it."""
+    made: dict[tuple[str, str], Callable[[tuple[bytes, ...]], object]] = {}
+    while (task := connection.recv()) is not None:
+        way, source, arguments, count = task
+        if (way, source) not in made:
+            made[way, source] = BARE[way](source)
+        function = made[way, source]
+        for _ in range(count):
+            function(arguments)
+        connection.send(None)
+
+
+def bare_python(source: str) -> Callable[[tuple[bytes, ...]], object]:
+    """Return a call of the source's function from JSON to JSON."""
     import orjson
 
-    functions: dict[str, Callable[..., object]] = {}
-    while (task := connection.recv()) is not None:
-        source, arguments, count = task
-        if source not in functions:
-            namespace: dict[str, Callable[..., object]] = {}
-            exec(source, namespace)
-            functions[source] = namespace["evaluate"]
-        function = functions[source]
-        for _ in range(count):
-            orjson.dumps(function(*[orjson.loads(argument) for argument in arguments]))
-        connection.send(None)
+    namespace: dict[str, Callable[..., object]] = {}
+    exec(source, namespace)
+    function = namespace["evaluate"]
+    return lambda arguments: orjson.dumps(function(*[orjson.loads(argument) for argument in arguments]))
+
+
+def kept_quickjs(source: str) -> Callable[[tuple[bytes, ...]], object]:
+    """Return a call of the source's function, in one context for all calls."""
+    context = _quickjs.Context()
+    context.eval(source)
+    function = context.get("evaluate")
+    return lambda arguments: function(*[context.parse_json(argument.decode()) for argument in arguments]).json()
+
+
+def fresh_quickjs(source: str) -> Callable[[tuple[bytes, ...]], object]:
+    """Return a call of the source's function, in a context of its own each time."""
+
+    def call(arguments: tuple[bytes, ...]) -> object:
+        return kept_quickjs(source)(arguments)
+
+    return call
+
+
+BARE: dict[str, Callable[[str], Callable[[tuple[bytes, ...]], object]]] = {
+    "python": bare_python,
+    "kept": kept_quickjs,
+    "fresh": fresh_quickjs,
+}
 
 
 class Bare:
@@ -107,11 +157,11 @@ class Bare:
         for _, theirs in self._pipes:
             context.Process(target=bare, args=(theirs,), daemon=True).start()
 
-    def per_s(self, source: str, arguments: tuple[bytes, ...], count: int) -> float:
-        """Return evaluations a second over all processes."""
+    def per_s(self, way: str, source: str, arguments: tuple[bytes, ...], count: int) -> float:
+        """Return evaluations a second over all processes; `way` is one of BARE."""
         begun = time.perf_counter()
         for ours, _ in self._pipes:
-            ours.send((source, arguments, count // WORKERS))
+            ours.send((way, source, arguments, count // WORKERS))
         for ours, _ in self._pipes:
             ours.recv()
         return count / (time.perf_counter() - begun)
@@ -122,19 +172,21 @@ class Bare:
             ours.send(None)
 
 
-def revision(source: str, number: int) -> Revision:
+def revision(source: str, number: int, language: Language = "python") -> Revision:
     """Return a revision of its own."""
     return Revision(
         id=f"r{number}", evaluator_id="e", project_id="p", number=number, created_at_ns=0, evaluator_name="bench",
-        kind="code", language="python", interface="evaluate", source=source,
+        kind="code", language=language, interface="evaluate", source=source,
     )  # fmt: skip
 
 
-async def sandboxed_per_s(runner: SandboxRunner, source: str, arguments: tuple[bytes, ...], count: int) -> float:
+async def sandboxed_per_s(
+    runner: SandboxRunner, source: str, arguments: tuple[bytes, ...], count: int, language: Language = "python"
+) -> float:
     """Return evaluations a second."""
     calls = [Call(arguments=arguments)] * count
     begun = time.perf_counter()
-    outcomes = await runner.execute(revision(source, 1), calls, Limits())
+    outcomes = await runner.execute(revision(source, 1, language), calls, Limits())
     spent = time.perf_counter() - begun
     assert all(isinstance(outcome, Returned) for outcome in outcomes)
     return count / spent
@@ -164,6 +216,21 @@ def cold_per_s(arguments: tuple[bytes, ...]) -> float:
     return COLD_STARTS / (time.perf_counter() - begun)
 
 
+async def javascript(runner: SandboxRunner, processes: Bare) -> None:
+    """Measure JavaScript beside bare QuickJS, and print its lines of the table."""
+    for size in ITEMS:
+        arguments = payload(size)
+        for way, name in (("fresh", "beside a fresh context"), ("kept", "beside a kept context")):
+            rounds: list[tuple[float, float]] = []
+            for _ in range(ROUNDS + 1):
+                limit = await asyncio.to_thread(processes.per_s, way, JAVASCRIPT, arguments, JAVASCRIPT_ITEMS)
+                ours = await sandboxed_per_s(runner, JAVASCRIPT, arguments, JAVASCRIPT_ITEMS, "javascript")
+                rounds.append((ours, limit))
+            ours, limit = (statistics.median(each) for each in zip(*rounds[1:], strict=True))
+            ratio = statistics.median(mine / theirs for mine, theirs in rounds[1:])
+            print(f"| {size // 1000} kB, JavaScript {name} | {ours:,.0f} | {limit:,.0f} | {ratio:.2f} |", flush=True)
+
+
 async def main() -> None:
     """Measure, and print a table."""
     processes = Bare()
@@ -175,11 +242,12 @@ async def main() -> None:
             arguments = payload(size)
             rounds: list[tuple[float, float]] = []
             for _ in range(ROUNDS + 1):
-                limit = await asyncio.to_thread(processes.per_s, source, arguments, count)
+                limit = await asyncio.to_thread(processes.per_s, "python", source, arguments, count)
                 rounds.append((await sandboxed_per_s(runner, source, arguments, count), limit))
             ours, limit = (statistics.median(each) for each in zip(*rounds[1:], strict=True))
             ratio = statistics.median(mine / theirs for mine, theirs in rounds[1:])
             print(f"| {size // 1000} kB, {name} | {ours:,.0f} | {limit:,.0f} | {ratio:.2f} |", flush=True)
+    await javascript(runner, processes)
     single = statistics.median([await sandboxed_per_s(runner, UNREAD, payload(2_000), 1) for _ in range(FIRST_ANSWERS)])
     print(f"| 2 kB, one at a time | {single:,.0f} | | |")
     print(f"| 2 kB, `python3` for each | {cold_per_s(payload(2_000)):,.0f} | | |\n")

@@ -13,7 +13,7 @@ from assay.runners.children.javascript_text import DEFAULT, Bindings, Token, bin
 from assay.runners.children.places import Places
 
 ENTRIES = ("evaluate", "handler")
-_HANDED = frozenset(("input", "output", "expected", "metadata", "trace"))
+_HANDED = ("input", "output", "expected", "metadata", "trace")
 _PLACE = re.compile(r"\n    at <input>:(\d+):(\d+)")
 # A script that throws this before anything else is parsed whole and runs nothing; a module that imports what nobody
 # has is parsed whole and never begins.
@@ -36,10 +36,9 @@ class SourceDefectError(Exception):
 def inspect_javascript(source: bytes) -> tuple[dict[str, Any], bytes]:
     """Return a description of the source (names or defect), and what a worker runs for each entry point."""
     try:
-        names, programs = examined(text_of(source))
+        return examined(text_of(source))
     except SourceDefectError as error:
         return defect(error), b""
-    return {"names": names, "unread": {}, "defect": None}, orjson.dumps(programs)
 
 
 def defect(error: SourceDefectError) -> dict[str, Any]:
@@ -61,8 +60,8 @@ def text_of(source: bytes) -> str:
     return text
 
 
-def examined(text: str, places: Places | None = None) -> tuple[dict[str, int | None], dict[str, Any]]:
-    """Return the names a text binds, and what a worker runs for each entry point; `places` say whence.
+def examined(text: str, places: Places | None = None) -> tuple[dict[str, Any], bytes]:
+    """Return the description of a text, and what a worker runs for each entry point; `places` say where it comes from.
 
     Raises SourceDefectError.
     """
@@ -73,6 +72,7 @@ def examined(text: str, places: Places | None = None) -> tuple[dict[str, int | N
         _parse_module(text, tokens)
     names = dict(bindings.names)
     programs: dict[str, Any] = {}
+    unread: dict[str, list[int]] = {}
     for entry in ENTRIES:
         is_local = _module_binds(text, entry) if is_module else entry in names
         bound = entry if is_local or entry in names else DEFAULT
@@ -82,10 +82,11 @@ def examined(text: str, places: Places | None = None) -> tuple[dict[str, int | N
             "shape": _shape(entry, bindings.parameters.get(bound, [])),
             "places": places,
         }
+        unread[entry] = _unread(text, bound, bindings.parameters.get(bound, []), programs[entry]["shape"])
         if is_local or bound in names:
             names.setdefault(entry, names.get(bound))
     names.pop(DEFAULT, None)
-    return names, programs
+    return {"names": names, "unread": unread, "defect": None}, orjson.dumps(programs)
 
 
 def _script(text: str, entry: str) -> str:
@@ -178,11 +179,39 @@ def _shape(entry: str, parameters: list[list[Token]]) -> str:
 def _is_bundled(parameters: list[list[Token]]) -> bool:
     if len(parameters) != 1 or parameters[0][0].text != "{":
         return False
-    pattern = parameters[0]
+    keys = _picked(parameters[0])
+    return bool(keys) and keys.issubset(_HANDED)
+
+
+def _picked(pattern: list[Token]) -> set[str]:
+    """Return the names that a destructuring parameter picks."""
     level = pattern[0].level + 1
-    keys = [
+    pairs = itertools.pairwise(pattern)
+    return {
         token.text
-        for before, token in itertools.pairwise(pattern)
+        for before, token in pairs
         if token.kind == "word" and token.level == level and before.text in ("{", ",")
+    }
+
+
+def _unread(text: str, bound: str, parameters: list[list[Token]], shape: str) -> list[int]:
+    """Return the positions of arguments that the entry point provably never looks at; when in doubt, none.
+
+    A name that stands nowhere but among the parameters is not read, unless the text can come to it by other means.
+    """
+    if _occurs(text, bound) != 1 or "\\u" in text or any(_occurs(text, word) for word in ("arguments", "eval")):
+        return []
+    if shape == "bundled":
+        pattern = parameters[0]
+        has_rest = any(token.text == "..." and token.level == pattern[0].level + 1 for token in pattern)
+        picked = _picked(pattern)
+        return [] if has_rest else [at for at, name in enumerate(_HANDED) if name not in picked]
+    return [
+        at
+        for at, part in enumerate(parameters)
+        if len(part) == 1 and part[0].kind == "word" and _occurs(text, part[0].text) == 1
     ]
-    return bool(keys) and _HANDED.issuperset(keys)
+
+
+def _occurs(text: str, word: str) -> int:
+    return len(re.findall(rf"(?<![\w$]){re.escape(word)}(?![\w$])", text))

@@ -5,8 +5,6 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-import orjson
-
 from assay.runners.children.inspection_javascript import SourceDefectError, defect, examined, text_of
 from assay.runners.children.javascript_text import Token, tokens_of
 from assay.runners.children.places import Places, line_at
@@ -36,13 +34,12 @@ _MOST_PROBED = 64 * 1024
 def inspect_typescript(source: bytes, transpile: Transpile) -> tuple[dict[str, Any], bytes]:
     """Return a description of the source (names or defect), and what a worker runs for each entry point."""
     try:
-        names, programs = _examined(text_of(source), transpile)
+        return _examined(text_of(source), transpile)
     except SourceDefectError as error:
         return defect(error), b""
-    return {"names": names, "unread": {}, "defect": None}, orjson.dumps(programs)
 
 
-def _examined(text: str, transpile: Transpile) -> tuple[dict[str, int | None], dict[str, Any]]:
+def _examined(text: str, transpile: Transpile) -> tuple[dict[str, Any], bytes]:
     _refuse_commonjs(text)
     try:
         script = transpile(text)
