@@ -81,7 +81,7 @@ class Engine:
         inspection = await runner.inspect(language, source)
         if inspection.defect is not None:
             defect = inspection.defect
-            raise InvalidInputError(defect.message, field=SOURCE_FIELD, line=defect.line)
+            raise InvalidInputError(defect.message, field=SOURCE_FIELD, line=defect.line, column=defect.column)
         chosen = _detected(inspection) if interface is None else interface
         _demand(inspection, chosen, language)
         return chosen

@@ -12,10 +12,13 @@ class InvalidInputError(AssayError):
 
     code = "invalid-input"
 
-    def __init__(self, message: str, *, field: str | None = None, line: int | None = None) -> None:
+    def __init__(
+        self, message: str, *, field: str | None = None, line: int | None = None, column: int | None = None
+    ) -> None:
         super().__init__(message)
         self.field = field
         self.line = line
+        self.column = column
 
 
 class NotFoundError(AssayError):

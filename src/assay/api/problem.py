@@ -59,6 +59,7 @@ class Problem:
     detail: str
     field: str | None = None
     line: int | None = None
+    column: int | None = None
     errors: tuple[Mapping[str, str], ...] = ()
     headers: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str])
 
@@ -90,7 +91,13 @@ def problem_response(problem: Problem, request_id: str | None) -> Response:
         "detail": problem.detail,
         "code": problem.code,
     }
-    extras = {"field": problem.field, "line": problem.line, "errors": problem.errors or None, "requestId": request_id}
+    extras = {
+        "field": problem.field,
+        "line": problem.line,
+        "column": problem.column,
+        "errors": problem.errors or None,
+        "requestId": request_id,
+    }
     document.update({name: value for name, value in extras.items() if value is not None})
     body = json.dumps(document, ensure_ascii=False).encode("utf-8", "replace")
     return Response(body, status_code=problem.status, media_type=MEDIA_TYPE, headers=dict(problem.headers))
@@ -132,6 +139,7 @@ def _of_ours(error: AssayError) -> Problem:
         detail=str(error),
         field=where.field if where else None,
         line=where.line if where else None,
+        column=where.column if where else None,
         headers=headers,
     )
 
