@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+from pydantic import AliasChoices
 from pydantic_core import PydanticUndefined
 
 from assay.settings import Settings
@@ -25,7 +26,9 @@ def render() -> str:
     for name, field in Settings.model_fields.items():
         default = "" if field.default in (None, PydanticUndefined) else field.default
         shown = f"`{list(default)}`" if isinstance(default, tuple) else f"`{default}`" if default != "" else "unset"
-        rows.append(f"| `ASSAY_{name.upper()}` | {shown} | {field.description} |")
+        alias = field.validation_alias
+        variable = alias.choices[0] if isinstance(alias, AliasChoices) else f"ASSAY_{name.upper()}"
+        rows.append(f"| `{variable}` | {shown} | {field.description} |")
     return HEAD + "\n".join(rows) + "\n"
 
 

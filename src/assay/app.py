@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import logging
+import os
 import secrets
 import signal
 import socket
@@ -17,14 +18,16 @@ import uvloop
 
 from assay.api.application import Services, create_application
 from assay.domain.access import DEFAULT_PROJECT, ApiKey, Role
+from assay.domain.evaluator import Language
 from assay.domain.identity import new_id
 from assay.domain.outcome import Limits
 from assay.engine import Engine, RunnerKey
 from assay.errors import ConfigurationError, NotFoundError
 from assay.live.meters import Meters
 from assay.live.pipeline import LivePipeline, Timing
-from assay.ports import Queue, Runner, Store
-from assay.runners.children.pooled import PooledRunner
+from assay.ports import CodeRunner, Queue, Runner, Store
+from assay.runners.daytona.runner import DaytonaRunner
+from assay.runners.installed import start_installed
 from assay.runners.local.runner import LocalRunner
 from assay.runners.restricted.runner import RestrictedRunner
 from assay.runners.sandbox.doctor import Finding, examine
@@ -41,6 +44,8 @@ KEY_BYTES = 32
 SHOWN_OF_KEY = 10
 MOST_REQUESTS_WAITING = 2048
 GRACE_S = 5
+BUILT_IN_RUNNERS = ("sandbox", "restricted", "local", "daytona")
+LANGUAGES: tuple[Language, ...] = ("python", "javascript", "typescript")
 
 log = structlog.stdlib.get_logger("assay.server")
 
@@ -133,7 +138,7 @@ async def _serve_requests(
     listener: socket.socket,
     store: Store,
     queue: Queue,
-    code_runner: PooledRunner,
+    code_runner: CodeRunner,
     webhook: WebhookRunner,
 ) -> None:
     clock, meters = SystemClock(), Meters()
@@ -264,7 +269,8 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-async def _start_code_runner(settings: Settings) -> PooledRunner:
+async def _start_code_runner(settings: Settings) -> CodeRunner:
+    """Start the runner that the settings name. Raises ConfigurationError and SandboxUnavailableError."""
     workers = settings.sandbox_workers
     match settings.code_runner:
         case "sandbox":
@@ -273,12 +279,20 @@ async def _start_code_runner(settings: Settings) -> PooledRunner:
             return await RestrictedRunner.start(workers=workers)
         case "local":
             return await LocalRunner.start(workers=workers)
+        case "daytona":
+            return await DaytonaRunner.start(
+                api_key=settings.daytona_api_key,
+                api_url=settings.daytona_api_url,
+                target=settings.daytona_target,
+                snapshot=settings.daytona_snapshot,
+                store=settings.url,
+            )
+        case name:
+            return await start_installed(name, os.environ, BUILT_IN_RUNNERS)
 
 
-def _code_runners(runner: PooledRunner) -> dict[RunnerKey, Runner]:
-    if isinstance(runner, RestrictedRunner):
-        return {"python": runner}
-    return {"python": runner, "javascript": runner, "typescript": runner}
+def _code_runners(runner: CodeRunner) -> dict[RunnerKey, Runner]:
+    return {language: runner for language in LANGUAGES if language in runner.languages}
 
 
 def _timing(settings: Settings) -> Timing:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from assay.domain.access import ApiKey
 from assay.domain.agent import Agent
@@ -278,6 +278,20 @@ class Runner(Protocol):
 
     async def close(self) -> None:
         """Let go of everything."""
+        ...
+
+
+@runtime_checkable
+class CodeRunner(Runner, Protocol):
+    """A Runner of evaluators' source, as ASSAY_CODE_RUNNER names one; installed packages may bring their own."""
+
+    @property
+    def languages(self) -> Sequence[str]:
+        """Return the languages it runs, of python, javascript and typescript."""
+        ...
+
+    async def unready(self) -> str | None:
+        """Return why no code can be run now, None when it can."""
         ...
 
 

@@ -38,11 +38,33 @@ class Settings(BaseSettings):
     )
     lease_s: float = Field(10.0, ge=1, description="A worker that is silent this long loses its claims to another.")
 
-    code_runner: Literal["sandbox", "restricted", "local"] = Field(
+    code_runner: str = Field(
         "sandbox",
         validation_alias=AliasChoices("ASSAY_CODE_RUNNER", "AGENTA_SERVICES_CODE_SANDBOX_RUNNER"),
-        description="Where evaluator code runs: sandbox, restricted (Python held by the language) or local (trusted, "
-        "not confined); also read from AGENTA_SERVICES_CODE_SANDBOX_RUNNER.",
+        description="Where evaluator code runs: sandbox, restricted (Python held by the language), local (trusted, "
+        "not confined), daytona (remote), or the name of an installed runner; also read from "
+        "AGENTA_SERVICES_CODE_SANDBOX_RUNNER.",
+    )
+    daytona_api_key: str | None = Field(
+        None,
+        validation_alias=AliasChoices("DAYTONA_API_KEY"),
+        description="Key for the runner daytona, which needs it.",
+    )
+    daytona_api_url: str | None = Field(
+        None,
+        validation_alias=AliasChoices("DAYTONA_API_URL"),
+        description="Where the API of Daytona is; unset leaves it to the SDK.",
+    )
+    daytona_target: str | None = Field(
+        None,
+        validation_alias=AliasChoices("DAYTONA_TARGET"),
+        description="Region of the remote sandboxes; unset takes that of the organisation.",
+    )
+    daytona_snapshot: str | None = Field(
+        None,
+        validation_alias=AliasChoices("DAYTONA_SNAPSHOT"),
+        description="What the remote sandboxes start from, with python3 and, for JavaScript and TypeScript, node; "
+        "unset takes that of the organisation.",
     )
     sandbox_workers: int = Field(0, ge=0, le=256, description="Warm processes for code; 0 means one per core.")
     sandbox_minimum: Literal["full", "no-namespaces", "no-landlock"] = Field(

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from assay.cli.configuration import read_settings
-from assay.errors import ConfigurationError
 
 OURS = "ASSAY_CODE_RUNNER"
 FORMER = "AGENTA_SERVICES_CODE_SANDBOX_RUNNER"
@@ -42,7 +41,11 @@ def test_the_code_runner_is_read_from_its_two_variables_too(
     assert read_settings(code_runner=option).code_runner == runner
 
 
-def test_an_unknown_code_runner_is_refused_with_those_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(FORMER, "nowhere")
-    with pytest.raises(ConfigurationError, match=r"CODE_RUNNER.*'restricted'.*nowhere"):
-        read_settings()
+def test_daytona_is_set_up_by_the_variables_that_its_sdk_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("API_KEY", "API_URL", "TARGET", "SNAPSHOT"):
+        monkeypatch.setenv(f"DAYTONA_{name}", name.lower())
+    settings = read_settings()
+    assert settings.daytona_api_key == "api_key"
+    assert settings.daytona_api_url == "api_url"
+    assert settings.daytona_target == "target"
+    assert settings.daytona_snapshot == "snapshot"

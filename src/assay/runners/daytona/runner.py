@@ -122,7 +122,10 @@ class DaytonaRunner:
         return [outcome or Unavailable(cause=cause) for outcome in job.outcomes]
 
     async def inspect(self, language: str, source: str, project_id: str = "") -> Inspection:
-        """Look at a source without running it. Raises SandboxUnavailableError when the service fails."""
+        """Look at a source without running it, in a sandbox of its project.
+
+        Raises SandboxUnavailableError when the service fails.
+        """
         raw = source.encode("utf-8", "surrogatepass")
         if language not in self.languages:
             message = f"this server does not run {language}; it runs {', '.join(self.languages)}"
@@ -135,7 +138,7 @@ class DaytonaRunner:
         limits = Limits()
         batch = Batch("inspect", language, "", asdict(limits), raw, [])
         try:
-            answer = await self._ask(_INSPECTION, batch, limits)
+            answer = await self._ask((_INSPECTION, project_id), batch, limits)
         except ServiceError as error:
             raise SandboxUnavailableError(str(error)) from error
         if isinstance(answer, Inspection):
