@@ -63,7 +63,9 @@ class Engine:
                 results.append(self._check(revision, subject, runner, reading, outcome.logs, outcome.duration_s))
         return results
 
-    async def vet(self, language: Language, source: str, interface: Interface | None = None) -> Interface:
+    async def vet(
+        self, language: Language, source: str, interface: Interface | None = None, project_id: str = ""
+    ) -> Interface:
         """Look at a source before it is saved and return its interface: the one given, or the one seen in the code.
 
         Raises InvalidInputError, with the line where known, for a source that is too large, does not parse, or does
@@ -78,7 +80,7 @@ class Engine:
             raise InvalidInputError(
                 f"The source has {size} bytes; at most {self._limits.source_bytes} are allowed.", field=SOURCE_FIELD
             )
-        inspection = await runner.inspect(language, source)
+        inspection = await runner.inspect(language, source, project_id)
         if inspection.defect is not None:
             defect = inspection.defect
             raise InvalidInputError(defect.message, field=SOURCE_FIELD, line=defect.line, column=defect.column)

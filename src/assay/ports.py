@@ -163,7 +163,8 @@ class Transaction(Snapshot, Protocol):
     async def add_spans(self, project_id: str, spans: Sequence[Span], now_ns: int) -> dict[str, TraceRecord]:
         """Write spans (same id: the last content wins); return the traces that really changed, by trace id.
 
-        Also keeps the trace rows (revision, span count, agent) and the agents seen.
+        Also keeps the trace rows (revision, span count, agent) and the agents seen. Raises TraceFullError, with all
+        the traces concerned, when one would have more spans than are kept.
         """
         ...
 
@@ -272,8 +273,8 @@ class Runner(Protocol):
         """Run a revision once per call; outcomes are as many and in the order given. Never raises for user code."""
         ...
 
-    async def inspect(self, language: str, source: str) -> Inspection:
-        """Look at a source without running it: syntax, and what it defines."""
+    async def inspect(self, language: str, source: str, project_id: str = "") -> Inspection:
+        """Look at a source without running it: syntax, and what it defines. Projects do not wait for each other."""
         ...
 
     async def close(self) -> None:

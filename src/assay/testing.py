@@ -46,7 +46,7 @@ class FakeRunner:
         self.calls += [(revision, call) for call in calls]
         return [self._answer(revision, call) for call in calls]
 
-    async def inspect(self, language: str, source: str) -> Inspection:
+    async def inspect(self, language: str, source: str, project_id: str = "") -> Inspection:
         """Say that the source defines the names given, whatever it holds."""
         return Inspection(names=self._names)
 

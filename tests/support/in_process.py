@@ -32,7 +32,7 @@ class InProcessRunner:
     async def execute(self, revision: Revision, calls: Sequence[Call], limits: Limits) -> list[Outcome]:
         return [await _run(revision, call) for call in calls]
 
-    async def inspect(self, language: str, source: str) -> Inspection:
+    async def inspect(self, language: str, source: str, project_id: str = "") -> Inspection:
         try:
             tree = ast.parse(source)
         except SyntaxError as error:
@@ -59,7 +59,7 @@ class AnsweringRunner:
         self.received += [json.loads(call.arguments[0]) for call in calls]
         return [Returned(value=self._answer) for _ in calls]
 
-    async def inspect(self, language: str, source: str) -> Inspection:
+    async def inspect(self, language: str, source: str, project_id: str = "") -> Inspection:
         return Inspection(names={})
 
     async def close(self) -> None:

@@ -158,7 +158,7 @@ async def test_a_source_without_its_function_is_refused(
 
 async def test_a_source_that_does_not_parse_is_refused_with_its_line() -> None:
     class Broken(FakeRunner):
-        async def inspect(self, language: str, source: str) -> Inspection:
+        async def inspect(self, language: str, source: str, project_id: str = "") -> Inspection:
             return Inspection(names={}, defect=Defect(kind="syntax-error", message="expected ':'", line=2))
 
     with pytest.raises(InvalidInputError, match="expected ':'") as refused:

@@ -137,7 +137,8 @@ async def vetted(engine: Engine, limits: Limits, revision: Revision) -> Revision
         raise InvalidInputError("Code needs a script, which defines evaluate or handler.", field="script")
     source = revision.source or ""
     if engine.runs(revision.language):
-        return replace(revision, interface=await engine.vet(revision.language, source, revision.interface))
+        interface = await engine.vet(revision.language, source, revision.interface, revision.project_id)
+        return replace(revision, interface=interface)
     if len(source.encode()) > limits.source_bytes:
         raise InvalidInputError(f"The source is larger than {limits.source_bytes} bytes.", field="script")
     return replace(revision, interface=revision.interface or _named_in(source))

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -76,11 +76,14 @@ class Program:
         return self.key[0]
 
 
+_Programs: TypeAlias = OrderedDict[Key, tuple[Program, deque[Item]]]
+
+
 class Waiting:
-    """All that waits, by program; programs take turns."""
+    """All that waits, by project and program; projects take turns, and so do the programs within one."""
 
     def __init__(self) -> None:
-        self._queues: OrderedDict[Key, tuple[Program, deque[Item]]] = OrderedDict()
+        self._projects: OrderedDict[str, _Programs] = OrderedDict()
         self._paces: OrderedDict[Key, float] = OrderedDict()
 
     def note_pace(self, key: Key, seconds: float) -> None:
@@ -97,7 +100,7 @@ class Waiting:
         self, program: Program, calls: Iterable[tuple[int, Call]], unread: frozenset[int], request: Request
     ) -> None:
         """Queue these calls, leaving out the arguments that the code never reads."""
-        _, queue = self._queues.setdefault(program.key, (program, deque()))
+        queue = self._queue_of(program)
         for index, call in calls:
             arguments: Sequence[bytes] = call.arguments
             if unread:
@@ -107,42 +110,59 @@ class Waiting:
     def put_back(self, program: Program, items: Sequence[Item]) -> None:
         """Queue items again, before those of their program that wait already."""
         if items:
-            _, queue = self._queues.setdefault(program.key, (program, deque()))
-            queue.extendleft(reversed(items))
+            self._queue_of(program).extendleft(reversed(items))
 
-    def take(self, eligible: Callable[[Program], bool], idle: int) -> tuple[Program, list[Item]] | None:
-        """Return the next batch of a program that may run, a fair share of what waits when more places are idle."""
-        for key, (program, queue) in list(self._queues.items()):
-            if not eligible(program):
-                continue
-            most = self._most(key)
-            share = len(queue) if len(queue) < min(_SPLIT_FROM, most) else -(-len(queue) // idle)
-            batch = _cut(queue, min(share, most))
-            if queue:
-                self._queues.move_to_end(key)
-            else:
-                del self._queues[key]
-            if batch:
-                return program, batch
+    def _queue_of(self, program: Program) -> deque[Item]:
+        programs = self._projects.setdefault(program.project_id, OrderedDict())
+        return programs.setdefault(program.key, (program, deque()))[1]
+
+    def take(
+        self, running: Mapping[str, int], eligible: Callable[[Program], bool], idle: int
+    ) -> tuple[Program, list[Item]] | None:
+        """Return the next batch of a program that may run, a fair share of what waits when more places are idle.
+
+        The project with the fewest batches in `running` comes first, among equals the one whose turn was longest ago.
+        """
+        for project_id in sorted(self._projects, key=lambda project_id: running.get(project_id, 0)):
+            programs = self._projects[project_id]
+            for key, (program, queue) in list(programs.items()):
+                if not eligible(program):
+                    continue
+                most = self._most(key)
+                share = len(queue) if len(queue) < min(_SPLIT_FROM, most) else -(-len(queue) // idle)
+                batch = _cut(queue, min(share, most))
+                programs.move_to_end(key)
+                self._projects.move_to_end(project_id)
+                if not queue:
+                    self._forget(project_id, key)
+                if batch:
+                    return program, batch
         return None
 
     def take_more(self, key: Key) -> list[Item]:
         """Return a batch of the same program at once, when that is all that waits; nothing otherwise."""
-        if len(self._queues) != 1 or key not in self._queues:
+        project_id = key[0]
+        programs = self._projects.get(project_id)
+        if programs is None or len(self._projects) != 1 or len(programs) != 1 or key not in programs:
             return []
-        _, queue = self._queues[key]
+        _, queue = programs[key]
         if queue[0].alone:
             return []
         batch = _cut(queue, self._most(key))
         if not queue:
-            del self._queues[key]
+            self._forget(project_id, key)
         return batch
+
+    def _forget(self, project_id: str, key: Key) -> None:
+        del self._projects[project_id][key]
+        if not self._projects[project_id]:
+            del self._projects[project_id]
 
     def drain(self) -> list[Item]:
         """Take everything out."""
-        items = [item for _, queue in self._queues.values() for item in queue]
-        self._queues.clear()
-        return items
+        queues = [queue for programs in self._projects.values() for _, queue in programs.values()]
+        self._projects.clear()
+        return [item for queue in queues for item in queue]
 
 
 def _cut(queue: deque[Item], count: int) -> list[Item]:

@@ -15,6 +15,16 @@ from assay.runners.children.zygote_process import Child
 
 _READ_BYTES = 256 * 1024
 _BEGIN_S = 20.0
+_SPARE_S = 1.0
+_LOOKS = 4
+# An evaluation that wanted the CPU and got less than half of it has so many times the wall time.
+_PATIENCE = 2
+_STARVED = (0.001, 0.5)
+
+
+def longest_s(limits: Limits, count: int) -> float:
+    """Return how long a child may take over so many evaluations at the most, in seconds by our own clock."""
+    return _BEGIN_S + count * _PATIENCE * limits.wall_s + _SPARE_S
 
 
 @dataclass(slots=True)
@@ -58,7 +68,7 @@ class Conversation:
         self._rounds += 1
         self._asked += len(items)
         reader = _Reader(batch_id, len(items), self._limits, self.begun)
-        watch = _Watch(self._child, reader, self._limits.wall_s, offset)
+        watch = _Watch(self._child, reader, self._limits, offset, len(items))
         sending = asyncio.ensure_future(loop.sock_sendall(channel, request))
         try:
             while not reader.complete:
@@ -114,37 +124,80 @@ class _Watch:
     """Kills the child when an evaluation has used up its time.
 
     The child's own counter says when each began, so the deadline is exact for honest code. A child that only claims
-    to make progress gains one more deadline: at the latest that long after its last answer it is killed.
+    to make progress gains one more deadline: at the latest that long after its last answer it is killed. And whatever
+    it wrote where, it does not outlive the longest that its whole batch may take.
+
+    Wall time is not the author's fault where the machine is so full that the kernel hardly let the evaluation run, so
+    that one has its time once more. What sleeps uses no CPU at all and what runs uses most of it; in between is who
+    waited for it (or slept in snatches, who gains little). How much it used is the kernel's word, not the child's.
     """
 
-    def __init__(self, child: Child, reader: "_Reader", wall_s: float, offset: int) -> None:
+    def __init__(self, child: Child, reader: "_Reader", limits: Limits, offset: int, count: int) -> None:
         self._child = child
         self._reader = reader
-        self._wall_s = wall_s
+        self._wall_s = limits.wall_s
         self._begun = offset
         self._since = self._answered_at = time.monotonic()
         self._answers = 0
+        self._patience = 1
+        self._first_cpu: tuple[float, float] | None = None
         self.fired = False
-        self._timer = asyncio.get_running_loop().call_later(wall_s, self._look)
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(self._wall_s / _LOOKS, self._look)
+        self._last = loop.call_later(longest_s(limits, count), self._end)
 
     def _look(self) -> None:
+        left_s = 0.0
+        try:
+            left_s = self._left_s()
+        finally:
+            # Also when looking failed: a child that is not watched is one that lives for ever.
+            if left_s > 0:
+                self._timer = asyncio.get_running_loop().call_later(max(left_s, 0.001), self._look)
+            else:
+                self._end()
+
+    def _left_s(self) -> float:
+        """Return how long to wait until the next look; nothing when the time is used up."""
         now = time.monotonic()
         begun, claimed = self._child.progress()
         if begun > self._begun:
-            self._begun, self._since = begun, min(max(claimed, self._since), now)
+            self._begun, self._patience, self._first_cpu = begun, 1, None
+            # The author's code can write any number there, NaN too; one that cannot be true moves nothing.
+            if self._since <= claimed <= now:
+                self._since = claimed
         if len(self._reader.round.outcomes) > self._answers:
             self._answers, self._answered_at = len(self._reader.round.outcomes), now
-        limit_s = self._wall_s if self._reader.begun else _BEGIN_S
-        left_s = min(limit_s - (now - self._since), 2 * limit_s - (now - self._answered_at))
-        if left_s <= 0:
-            self.fired = True
-            self._child.kill()
-        else:
-            self._timer = asyncio.get_running_loop().call_later(max(left_s, 0.001), self._look)
+        told = self._child.cpu
+        if self._first_cpu is None and told is not None and told[0] >= self._since:
+            self._first_cpu = told
+        if now >= self._latest() and self._is_starved():
+            self._patience = _PATIENCE
+        left_s = self._latest() - now
+        self._child.ask_cpu()
+        return min(left_s, self._wall_s / _LOOKS)
+
+    def _latest(self) -> float:
+        """Return when the time is used up, by all that is known."""
+        limit_s = self._patience * self._wall_s if self._reader.begun else _BEGIN_S
+        return min(self._since + limit_s, self._answered_at + 2 * limit_s)
+
+    def _is_starved(self) -> bool:
+        """Tell whether the evaluation wanted the CPU and hardly got it, between the first and the last time told."""
+        first, last = self._first_cpu, self._child.cpu
+        if first is None or last is None or last[0] <= first[0]:
+            return False
+        least, most = _STARVED
+        return least < (last[1] - first[1]) / (last[0] - first[0]) < most
+
+    def _end(self) -> None:
+        self.fired = True
+        self._child.kill()
 
     def stop(self) -> None:
         """Stop watching."""
         self._timer.cancel()
+        self._last.cancel()
 
 
 class _Reader:

@@ -11,15 +11,19 @@ import struct
 CONTROL_RUN = b"R"
 CONTROL_INSPECT = b"I"
 CONTROL_KILL = b"K"
+CONTROL_CPU = b"C"
 CONTROL_READY = b"Y"
 CONTROL_ENDED = b"D"
 CONTROL_BYTES = 4096
 
-# What to do, number of the child, memory in bytes, cpu in seconds (0: as much as wall), largest result, log bytes.
+# What to do, number of the child, memory in bytes, cpu in seconds (0: as much as wall), largest result, log bytes,
+# niceness.
 # With it travel two descriptors: the child's channel, and the memory it reports its progress in.
-FORK = struct.Struct("<cIQdQI")
-# Kill the child with this number.
+FORK = struct.Struct("<cIQdQIB")
+# Kill the child with this number, or (CONTROL_CPU) tell how much CPU time it has used.
 KILL = struct.Struct("<cI")
+# Number of the child, and the CPU time it has used, in seconds.
+USED = struct.Struct("<cId")
 # Number of the child, and its wait status (NOT_FORKED when there was none).
 ENDED = struct.Struct("<cIi")
 NOT_FORKED = -1

@@ -1,25 +1,30 @@
 """The zygotes and what runs in their children: who runs next, and who is blamed when a child ends early."""
 
 import asyncio
+import math
 import os
 import time
 from collections import Counter
 from collections.abc import Iterable
+from weakref import WeakValueDictionary
 
 from assay.domain.outcome import Call, Exceeded, Outcome, Unavailable
 from assay.errors import SandboxUnavailableError
 from assay.runners.children import frames
 from assay.runners.children.answers import forger, out_of_time, outcome_of_death
 from assay.runners.children.batches import Item, Program, Request, Waiting
-from assay.runners.children.conversation import Conversation, Round
-from assay.runners.children.zygote_process import Child, Launch, ZygoteLostError, ZygoteProcess
+from assay.runners.children.conversation import Conversation, Round, longest_s
+from assay.runners.children.zygote_process import SILENCE_S, Child, Launch, ZygoteLostError, ZygoteProcess
 
 # A batch that runs longer than this no longer keeps others from starting.
 _BRISK_S = 0.1
 _LEAST_CHILDREN = 32
 _BATCHES_A_CHILD = 8
 _MOST_FAILURES = 3
-_INSPECTIONS = 4
+_STEP_OF_NICENESS = 5
+_MOST_NICENESS = 15
+_INSPECTIONS = 16
+_INSPECTIONS_OF_ONE = 2
 _INSPECT_S = 10.0
 _INSPECT_MEMORY = 512 * 1024 * 1024
 
@@ -32,6 +37,12 @@ class _Running:
         self.items = items
         self.child: Child | None = None
         self.brisk = True
+        self.due_by = math.inf
+
+    @property
+    def abandoned(self) -> bool:
+        """Tell whether nobody waits for any of it any more."""
+        return all(item.request.abandoned for item in self.items)
 
 
 class Pool:
@@ -39,6 +50,8 @@ class Pool:
 
     As many run side by side as there are workers. A batch that takes long gives up its place but goes on, up to
     bounds on all children, on those of one project and on those of one revision: what hangs holds up nobody else.
+    No project has more children than are left free for all others, so that one of them alone gets half, two a third
+    each, and who has none yet finds room.
     """
 
     def __init__(self, launch: Launch, zygotes: list[ZygoteProcess]) -> None:
@@ -51,6 +64,7 @@ class Pool:
         self._dispatching = False
         self._replacing = asyncio.Lock()
         self._inspecting = asyncio.Semaphore(_INSPECTIONS)
+        self._inspecting_of: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         self._closed = False
 
     @classmethod
@@ -86,7 +100,7 @@ class Pool:
         except asyncio.CancelledError:
             request.done.cancel()
             for running in self._running.values():
-                if running.child is not None and all(item.request.abandoned for item in running.items):
+                if running.child is not None and running.abandoned:
                     running.child.kill()
             raise
 
@@ -105,11 +119,11 @@ class Pool:
         idle = self._workers - sum(running.brisk for running in self._running.values())
 
         def eligible(program: Program) -> bool:
-            few = projects[program.project_id] < self._most_children * 3 // 4
-            return few and programs[program.key] < max(2, self._workers)
+            free = self._most_children - len(self._running)
+            return projects[program.project_id] < free and programs[program.key] < max(2, self._workers)
 
-        while idle > 0 and len(self._running) < self._most_children:
-            taken = self._waiting.take(eligible, idle)
+        while idle > 0:
+            taken = self._waiting.take(projects, eligible, idle)
             if taken is None:
                 return
             running = _Running(*taken)
@@ -138,14 +152,23 @@ class Pool:
         timer = asyncio.get_running_loop().call_later(_BRISK_S, self._give_way, running)
         try:
             zygote = await self._zygote()
+            if running.abandoned:
+                running.items = []
+                return
             limits = program.limits
             cpu_s = limits.cpu_s if limits.cpu_s < limits.wall_s else 0.0
             child = running.child = zygote.fork(
-                frames.CONTROL_RUN, limits.memory_bytes, cpu_s, limits.result_bytes, limits.log_bytes
+                frames.CONTROL_RUN,
+                limits.memory_bytes,
+                cpu_s,
+                limits.result_bytes,
+                limits.log_bytes,
+                self._niceness(program.project_id),
             )
             conversation = Conversation(child, program)
             for _ in range(_BATCHES_A_CHILD):
                 begun = time.monotonic()
+                running.due_by = begun + longest_s(limits, len(running.items)) + SILENCE_S
                 ended = await conversation.converse(running.items)
                 if ended.end != "answered":
                     await self._judge(running, child, conversation, ended)
@@ -163,6 +186,22 @@ class Pool:
             timer.cancel()
             if running.child is not None:
                 running.child.close()
+
+    def _niceness(self, project_id: str) -> int:
+        """Return how far a project's next child gives way on the CPU: further with each child that it keeps busy.
+
+        The wall deadline does not ask whether an evaluation got any CPU, so many busy loops of one project could have
+        run out the time of another's that only needs a little. The kernel weighs five steps of niceness threefold:
+        all the children of a project together weigh less than two of a project that has no other.
+        """
+        long = sum(not other.brisk and other.program.project_id == project_id for other in self._running.values())
+        return min(_STEP_OF_NICENESS * long, _MOST_NICENESS)
+
+    @property
+    def is_stuck(self) -> bool:
+        """Tell whether all places are held by children that should have ended, so that nothing new can start."""
+        now = time.monotonic()
+        return sum(running.due_by < now for running in self._running.values()) >= self._most_children
 
     async def _zygote(self) -> ZygoteProcess:
         """Return the zygote with the fewest children, after replacing those that were lost."""
@@ -225,12 +264,14 @@ class Pool:
                 again.append(item)
         self._waiting.put_back(running.program, again)
 
-    async def inspect(self, source: bytes) -> tuple[bytes, bytes] | None:
+    async def inspect(self, source: bytes, project_id: str) -> tuple[bytes, bytes] | None:
         """Return the description (JSON) and the compiled code of a source; None when its compilation did not end.
 
+        Those of one project wait for each other, so that what is slow to compile is not in the way of others.
         Raises ZygoteLostError or SandboxUnavailableError when we could not look.
         """
-        async with self._inspecting:
+        own = self._inspecting_of.setdefault(project_id, asyncio.Semaphore(_INSPECTIONS_OF_ONE))
+        async with own, self._inspecting:
             if self._closed:
                 raise ZygoteLostError(_shut().cause)
             child = (await self._zygote()).fork(frames.CONTROL_INSPECT, _INSPECT_MEMORY, 0.0, 0, 0)

@@ -89,7 +89,7 @@ class PooledRunner:
         assert revision.source is not None
         assert revision.interface is not None
         assert revision.language is not None
-        compiled = await self._compile(revision.language, revision.source)
+        compiled = await self._compile(revision.language, revision.source, revision.project_id)
         if isinstance(compiled, Unavailable):
             return [compiled for _ in calls]
         defect = compiled.inspection.defect
@@ -120,20 +120,25 @@ class PooledRunner:
             return [Unavailable(cause=str(error)) for _ in calls]
         return await pool.run(program, fitting, compiled.unread.get(entry, frozenset()), request)
 
-    async def inspect(self, language: str, source: str) -> Inspection:
+    async def inspect(self, language: str, source: str, project_id: str = "") -> Inspection:
         """Look at a source without running it. Raises SandboxUnavailableError when the sandbox is gone."""
         if language not in self.languages:
             message = f"this server does not run {language}; it runs {', '.join(self.languages)}"
             return Inspection(names={}, defect=Defect(kind="syntax-error", message=message))
-        compiled = await self._compile(language, source)
+        compiled = await self._compile(language, source, project_id)
         if isinstance(compiled, Unavailable):
             raise SandboxUnavailableError(compiled.cause)
         return compiled.inspection
 
     async def unready(self) -> str | None:
-        """Return why no code can be run now, None when it can: a child is forked to see."""
-        found = await self._inspect_again(_PYTHON, b"")
-        return found.cause if isinstance(found, Unavailable) else None
+        """Return why no code can be run now, None when it can: each pool forks a child to see, and has room."""
+        for language, pool in list(self._pools.items()):
+            found = await self._inspect_again(language, b"", "")
+            if isinstance(found, Unavailable):
+                return found.cause
+            if pool.is_stuck:
+                return f"all places for {language} are held by children that are past their deadline and do not end"
+        return None
 
     async def close(self) -> None:
         """Kill all processes; what waits or runs comes back as Unavailable."""
@@ -169,16 +174,16 @@ class PooledRunner:
             return Raised(kind="syntax-error", type="SourceTooLarge", message=message)
         return None
 
-    async def _compile(self, language: str, text: str) -> _Compiled | Unavailable:
+    async def _compile(self, language: str, text: str, project_id: str) -> _Compiled | Unavailable:
         """Return what a confined child found in the source; the last ones asked for are remembered."""
         source = text.encode("utf-8", "surrogatepass")
         digest = hashlib.sha256(language.encode() + b"\0" + source).digest()
         compiled = self._compiled.get(digest)
         if compiled is None:
             try:
-                found = await (await self._pool_of(language)).inspect(source)
+                found = await (await self._pool_of(language)).inspect(source, project_id)
             except ZygoteLostError:
-                found = await self._inspect_again(language, source)
+                found = await self._inspect_again(language, source, project_id)
             except AssayError as error:
                 found = Unavailable(cause=str(error))
             if isinstance(found, Unavailable):
@@ -194,9 +199,11 @@ class PooledRunner:
             self._compiled.move_to_end(digest)
         return compiled
 
-    async def _inspect_again(self, language: str, source: bytes) -> tuple[bytes, bytes] | Unavailable | None:
+    async def _inspect_again(
+        self, language: str, source: bytes, project_id: str
+    ) -> tuple[bytes, bytes] | Unavailable | None:
         try:
-            return await (await self._pool_of(language)).inspect(source)
+            return await (await self._pool_of(language)).inspect(source, project_id)
         except (ZygoteLostError, AssayError) as error:
             return Unavailable(cause=str(error))
 

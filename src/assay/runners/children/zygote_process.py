@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import subprocess
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -41,6 +42,8 @@ class Child:
         self._zygote = zygote
         self._number = number
         self._shared = shared
+        # When it was last told how much CPU time it had used, and that time: on the kernel's word, both in seconds.
+        self.cpu: tuple[float, float] | None = None
         # The wait status; None when the zygote was lost first.
         self.ended: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
 
@@ -54,6 +57,11 @@ class Child:
         _, written, _ = frames.PROGRESS.unpack_from(self._shared)
         kept = min(written, limit, frames.LOG_ROOM)
         return self._shared[frames.LOG_OFFSET : frames.LOG_OFFSET + kept], written
+
+    def ask_cpu(self) -> None:
+        """Have the zygote tell how much CPU time it has used; `cpu` changes when it has."""
+        if not self.ended.done():
+            self._zygote.ask_cpu(self._number)
 
     def kill(self) -> None:
         """Have the zygote kill it, if it still runs."""
@@ -130,14 +138,16 @@ class ZygoteProcess:
         """Return how many children it has."""
         return len(self._children)
 
-    def fork(self, what: bytes, memory_bytes: int, cpu_s: float, result_bytes: int, log_bytes: int) -> Child:
-        """Fork a child. Raises ZygoteLostError."""
+    def fork(
+        self, what: bytes, memory_bytes: int, cpu_s: float, result_bytes: int, log_bytes: int, niceness: int = 0
+    ) -> Child:
+        """Fork a child; `niceness` (0 to 19) is how far it gives way to others on the CPU. Raises ZygoteLostError."""
         self._last_number += 1
         number = self._last_number
         descriptor = _shared_memory()
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
-        message = frames.FORK.pack(what, number, memory_bytes, cpu_s, result_bytes, log_bytes)
+        message = frames.FORK.pack(what, number, memory_bytes, cpu_s, result_bytes, log_bytes, niceness)
         child = Child(self, number, ours, mmap.mmap(descriptor, frames.SHARED_BYTES))
         try:
             socket.send_fds(self._control, [message], [theirs.fileno(), descriptor])
@@ -161,6 +171,11 @@ class ZygoteProcess:
         else:
             asyncio.get_running_loop().call_later(SILENCE_S, self._expect_end, number)
 
+    def ask_cpu(self, number: int) -> None:
+        """Ask for the child's CPU time. Nothing depends on the answer, so what cannot be sent is left."""
+        with contextlib.suppress(OSError):
+            self._control.send(frames.KILL.pack(frames.CONTROL_CPU, number))
+
     def _expect_end(self, number: int) -> None:
         if number in self._children:
             self.lose()
@@ -172,6 +187,11 @@ class ZygoteProcess:
             return
         except OSError:
             message = b""
+        if len(message) == frames.USED.size:
+            _, number, used_s = frames.USED.unpack(message)
+            if number in self._children:
+                self._children[number].cpu = (time.monotonic(), used_s)
+            return
         if len(message) != frames.ENDED.size:
             self.lose()
             return

@@ -75,7 +75,7 @@ class WebhookRunner:
 
         return list(await asyncio.gather(*(one(call) for call in calls)))
 
-    async def inspect(self, language: str, source: str) -> Inspection:
+    async def inspect(self, language: str, source: str, project_id: str = "") -> Inspection:
         """Find nothing: an endpoint has no source."""
         return Inspection(names={})
 
