@@ -3,10 +3,12 @@
 import asyncio
 import json
 import math
+from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, cast
+from weakref import WeakValueDictionary
 
 import structlog
 
@@ -30,6 +32,7 @@ from assay.ingest.received import MAX_DEPTH
 from assay.interfaces.trace_view import trace_view
 
 WAITING_PER_TURN = 4
+FULL_PROJECTS = 8
 RETRY_AFTER_S = 2
 NS_PER_MS = 1_000_000
 LARGEST_INTEGER = 2**63 - 1
@@ -42,27 +45,38 @@ log = structlog.stdlib.get_logger("assay.api")
 
 
 class Turns:
-    """Lets so many dry runs in at once, and turns away those for whom too many wait already."""
+    """Lets in so many dry runs of a project at once, and turns away those for whom too many wait already.
+
+    There is a bound on those of all projects too. No project has more here than are left free for all others, so that
+    none fills it alone.
+    """
 
     def __init__(self, at_once: int) -> None:
-        self._free = asyncio.Semaphore(at_once)
+        self._at_once = at_once
         self._most = at_once * (1 + WAITING_PER_TURN)
-        self._here = 0
+        self._most_of_all = self._most * FULL_PROJECTS
+        self._free: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        self._here: Counter[str] = Counter()
 
     @asynccontextmanager
-    async def turn(self) -> AsyncGenerator[None]:
+    async def turn(self, project_id: str) -> AsyncGenerator[None]:
         """Wait for a turn; raise OverloadedError when too many do."""
-        if self._here >= self._most:
+        here = self._here[project_id]
+        if here >= min(self._most, self._most_of_all - self._here.total()):
             raise OverloadedError(
-                f"{self._here} dry runs run or wait, which is the most there may be; try again in {RETRY_AFTER_S} s.",
+                f"{here} dry runs of this project run or wait, which is the most there may be now; "
+                f"try again in {RETRY_AFTER_S} s.",
                 retry_after_s=RETRY_AFTER_S,
             )
-        self._here += 1
+        free = self._free.setdefault(project_id, asyncio.Semaphore(self._at_once))
+        self._here[project_id] += 1
         try:
-            async with self._free:
+            async with free:
                 yield
         finally:
-            self._here -= 1
+            self._here[project_id] -= 1
+            if not self._here[project_id]:
+                del self._here[project_id]
 
 
 async def dry_run(services: Services, turns: Turns, project_id: str, asked: DryRun) -> DryRunAnswer:
@@ -76,7 +90,7 @@ async def dry_run(services: Services, turns: Turns, project_id: str, asked: DryR
             f"This server cannot run {draft.language}; such code can be saved, and tried where it can be run.",
             field="language",
         )
-    async with turns.turn():
+    async with turns.turn(project_id):
         try:
             revision = await vetted(services.engine, services.limits, draft)
         except InvalidInputError as error:

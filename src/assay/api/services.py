@@ -18,7 +18,8 @@ class Services:
     """The parts that requests are served with; whoever makes the application owns and closes them.
 
     `unready` says why the server cannot take work now although its store answers, None when it can. `limits` are those
-    of one evaluation, `bodies` those of request bodies. So many `dry_runs` run at once, four times as many may wait.
+    of one evaluation, `bodies` those of request bodies. So many `dry_runs` of a project run at once, four
+    times as many may wait.
     """
 
     store: Store

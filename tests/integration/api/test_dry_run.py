@@ -1,9 +1,17 @@
 """Dry runs: over the sample, a stored trace, or the caller's own data; nothing stays."""
 
 import asyncio
+import json
+from collections.abc import Sequence
 from typing import Any
 
-from support.api import EVALUATORS, SCRIPT, Api
+from assay.api.dry_run import Turns
+from assay.domain.evaluator import Revision
+from assay.domain.outcome import Call, Limits, Outcome
+from assay.engine import Engine
+from assay.errors import OverloadedError
+from support.api import EVALUATORS, SCRIPT, Api, SystemClock, key
+from support.in_process import InProcessRunner
 
 PATH = f"{EVALUATORS}/dry-run"
 SPANS = """
@@ -148,3 +156,79 @@ async def test_so_many_dry_runs_at_once_and_no_more(api: Api) -> None:
     refused = next(answer for answer in answers if answer.status_code == 429)
     assert refused.json()["code"] == "overloaded"
     assert int(refused.headers["retry-after"]) > 0
+
+
+HANGING = "import asyncio\nasync def handler(*_):\n    await asyncio.sleep(600)\n"
+
+
+async def test_dry_runs_that_hang_take_no_turn_of_another_project(api: Api) -> None:
+    hanging = [
+        asyncio.create_task(api.http.post(PATH, json=code(HANGING), headers={"x-api-key": key("member", "other")}))
+        for _ in range(30)
+    ]
+    refused = [await found for _, found in zip(range(10), asyncio.as_completed(hanging), strict=False)]
+    assert {answer.status_code for answer in refused} == {429}
+    assert (await api.call("POST", PATH, json=code("def handler(*_):\n    return 1\n")))["ok"] is True
+    for task in hanging:
+        task.cancel()
+    await asyncio.gather(*hanging, return_exceptions=True)
+
+
+async def test_no_project_fills_the_turns_of_all() -> None:
+    turns = Turns(at_once=1)
+    inside: list[asyncio.Task[None]] = []
+
+    async def enter(project_id: str) -> None:
+        async with turns.turn(project_id):
+            await asyncio.sleep(600)
+
+    async def refused(project_id: str, count: int) -> int:
+        tasks = [asyncio.create_task(enter(project_id)) for _ in range(count)]
+        inside.extend(tasks)
+        await asyncio.sleep(0)
+        return sum(task.done() and isinstance(task.exception(), OverloadedError) for task in tasks)
+
+    found = [await refused(f"greedy {number}", 10) for number in range(12)]
+    assert found == sorted(found)
+    assert found[0] == 5
+    assert all(some < 10 for some in found[:8])
+    for task in inside:
+        task.cancel()
+    await asyncio.gather(*inside, return_exceptions=True)
+    assert await refused("late", 5) == 0
+    inside[-1].cancel()
+
+
+async def test_a_dry_run_ends_when_its_client_goes_away(api: Api) -> None:
+    ended = asyncio.Event()
+
+    class Endless(InProcessRunner):
+        async def execute(self, revision: Revision, calls: Sequence[Call], limits: Limits) -> list[Outcome]:
+            try:
+                await asyncio.sleep(600)
+            finally:
+                ended.set()
+            return []
+
+    object.__setattr__(api.app.state.services, "engine", Engine({"python": Endless()}, SystemClock(), Limits()))
+    body = json.dumps(code(HANGING)).encode()
+    messages: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+    messages.put_nowait({"type": "http.request", "body": body, "more_body": False})
+    headers = [(b"x-api-key", key("member").encode()), (b"content-type", b"application/json")]
+    scope = {
+        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST", "path": PATH,
+        "raw_path": PATH.encode(), "root_path": "", "scheme": "http", "query_string": b"", "headers": headers,
+        "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 2),
+    }  # fmt: skip
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    serving = asyncio.create_task(api.app(scope, messages.get, send))
+    await asyncio.sleep(0.3)
+    assert not serving.done(), sent
+    messages.put_nowait({"type": "http.disconnect"})
+    await asyncio.wait_for(ended.wait(), 20)
+    await asyncio.wait_for(serving, 20)
+    assert sent == []
