@@ -21,6 +21,14 @@ class InvalidInputError(AssayError):
         self.column = column
 
 
+class TraceFullError(InvalidInputError):
+    """A trace would have more spans than are kept of one: go on under another trace id; nothing was taken."""
+
+    def __init__(self, message: str, *, trace_ids: frozenset[str]) -> None:
+        super().__init__(message, field="trace_id")
+        self.trace_ids = trace_ids
+
+
 class NotFoundError(AssayError):
     """There is no such thing, or not in this project: check the id."""
 

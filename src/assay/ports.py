@@ -252,6 +252,10 @@ class Queue(Protocol):
         """Return how many entries wait or run."""
         ...
 
+    async def depth_of(self, lanes: Sequence[str]) -> int:
+        """Return how many entries of these lanes wait or run."""
+        ...
+
     async def wait(self, timeout_s: float) -> None:
         """Return when something was enqueued, or after the timeout."""
         ...

@@ -1,5 +1,6 @@
 """Attacks through what is sent to be stored, and through what evaluators make of it: the server answers and goes on."""
 
+import gzip
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
@@ -72,3 +73,29 @@ async def test_what_a_check_made_of_a_hostile_result_is_small_and_shown(api: Api
     if "name" in what:
         assert event["error"]["kind"] == "metric-name-too-long"
     assert (await api.http.get(f"/api/v1/traces/{trace_id}")).status_code == 200
+
+
+async def test_spans_beyond_what_a_trace_may_have_are_rejected_and_told(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("assay.store.traces.MOST_SPANS", 3)
+    spans = [otlp_span(spanId=f"{number:016x}") for number in range(1, 5)]
+    await api.call("POST", "/v1/traces", content=otlp_body(*spans[:3]), headers=JSON)
+    elsewhere = otlp_span(traceId="ab" * 16)
+    answer = await api.call("POST", "/v1/traces", content=otlp_body(spans[3], elsewhere, {}), headers=JSON)
+    assert answer["partialSuccess"]["rejectedSpans"] == "2"
+    assert "at most 3 are kept of one trace" in answer["partialSuccess"]["errorMessage"]
+    assert len((await api.call("GET", f"/api/v1/traces/{'ab' * 16}"))["spans"]) == 1
+    problem = await api.call("POST", "/api/v1/traces", 400, json={"id": "p", "spans": [{}] * 4})
+    assert problem["field"] == "trace_id"
+    assert "0 spans and 4 more came" in problem["detail"]
+
+
+async def test_a_bomb_of_spans_is_refused_with_the_number_allowed(api: Api) -> None:
+    body = gzip.compress(b'{"trace_id":"z","spans":[' + b"{}," * 100_000 + b"{}]}")
+    headers = {**JSON, "content-encoding": "gzip"}
+    problem = await api.call("POST", "/api/v1/traces", 413, content=body, headers=headers)
+    assert "holds 100001 spans; at most 10000 are allowed" in problem["detail"]
+    spans = b'{"resourceSpans":[{"scopeSpans":[{"spans":[' + b"{}," * 100_000 + b"{}]}]}]}"
+    refusal = await api.call("POST", "/v1/traces", 413, content=gzip.compress(spans), headers=headers)
+    assert "holds 100001 spans" in refusal["message"]

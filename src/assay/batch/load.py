@@ -9,7 +9,7 @@ from assay.ingest.assembly import assemble
 from assay.ingest.otlp import BodyLimits, decode_traces
 
 LOCAL_PROJECT = "local"
-FILE_LIMITS = BodyLimits(wire_bytes=1 << 30, decompressed_bytes=1 << 30)
+FILE_LIMITS = BodyLimits(wire_bytes=1 << 30, decompressed_bytes=1 << 30, spans=1 << 30, values=1 << 30)
 
 
 def _documents(body: bytes, path: Path) -> Iterator[tuple[str, bytes]]:

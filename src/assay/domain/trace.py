@@ -8,6 +8,8 @@ from assay.domain.json_value import JsonObject, JsonValue
 
 SpanType = Literal["llm", "tool", "retrieval", "span"]
 SpanStatus = Literal["UNSET", "OK", "ERROR"]
+MOST_SPANS = 20_000
+"""Spans that are kept of one trace."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

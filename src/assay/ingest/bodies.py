@@ -13,10 +13,15 @@ MOST_MEMBERS = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BodyLimits:
-    """How large a body may be, in bytes: as sent, and once inflated."""
+    """How large a body may be, in bytes as sent and once inflated, and how much it may hold.
+
+    `values` bounds all objects, lists, and members of either: in memory each is many times as large as its bytes.
+    """
 
     wire_bytes: int = 16 * MEBIBYTE
     decompressed_bytes: int = 64 * MEBIBYTE
+    spans: int = 10_000
+    values: int = 2_000_000
 
 
 def plain_body(body: bytes, content_encoding: str | None, limits: BodyLimits) -> bytes:
@@ -36,6 +41,28 @@ def plain_body(body: bytes, content_encoding: str | None, limits: BodyLimits) ->
     if len(body) > limits.decompressed_bytes:
         raise PayloadTooLargeError(f"The body has {len(body)} bytes; the limit is {limits.decompressed_bytes}.")
     return body
+
+
+def demand_spans(count: int, limits: BodyLimits) -> None:
+    """Raise PayloadTooLargeError for more spans than a request may have."""
+    if count > limits.spans:
+        raise PayloadTooLargeError(
+            f"The request holds {count} spans; at most {limits.spans} are allowed. Send smaller batches."
+        )
+
+
+def demand_repeated(size: int, what: str, limits: BodyLimits) -> None:
+    """Raise PayloadTooLargeError when the copies of what is kept with each span exceed the limit of a body."""
+    if size > limits.decompressed_bytes:
+        raise PayloadTooLargeError(
+            f"{what}, which are kept with every span, would take {size} bytes; at most {limits.decompressed_bytes} "
+            "are allowed. Send fewer of them, or fewer spans at a time."
+        )
+
+
+def too_many_values(most: int) -> PayloadTooLargeError:
+    """Return the refusal of a body with too many values."""
+    return PayloadTooLargeError(f"The body holds more than {most} values, which is the limit. Send smaller batches.")
 
 
 def _gunzip(body: bytes, limit: int) -> bytes:

@@ -6,14 +6,20 @@ import msgspec
 
 from assay.domain.json_value import JsonValue
 from assay.errors import InvalidInputError
+from assay.ingest.bodies import too_many_values
 from assay.ingest.received import clean_text
 
+VALUE_MARKS = (b",", b"[", b"{")
 
-def read_document(body: bytes, expected: str) -> JsonValue:
+
+def read_document(body: bytes, expected: str, most_values: int) -> JsonValue:
     """Return the value of a JSON body; raise InvalidInputError, saying what was `expected`, when it is none.
 
-    Lone surrogates become U+FFFD; a bare NaN or Infinity becomes that text.
+    Lone surrogates become U+FFFD; a bare NaN or Infinity becomes that text. A body that may hold more than
+    `most_values` values raises PayloadTooLargeError; commas and brackets inside texts count as though they were some.
     """
+    if len(body) > most_values and sum(map(body.count, VALUE_MARKS)) > most_values:
+        raise too_many_values(most_values)
     if not body.strip():
         raise InvalidInputError(f"The body is empty; expected {expected}.")
     try:

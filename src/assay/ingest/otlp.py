@@ -8,10 +8,11 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from assay.domain.trace import Span
 from assay.errors import UnsupportedMediaTypeError
-from assay.ingest.bodies import BodyLimits, plain_body
+from assay.ingest.bodies import BodyLimits, demand_repeated, plain_body
 from assay.ingest.conventions.normalise import normalise
 from assay.ingest.otlp_json import read_json
 from assay.ingest.otlp_protobuf import read_protobuf
+from assay.ingest.received import Received
 
 __all__ = ["BodyLimits", "Decoded", "decode_traces", "encode_error", "encode_response", "media_type"]
 
@@ -55,13 +56,27 @@ def decode_traces(body: bytes, content_type: str | None, content_encoding: str |
     """
     encoding = media_type(content_type)
     plain = plain_body(body, content_encoding, limits)
-    received = read_protobuf(plain) if encoding == PROTOBUF else read_json(plain)
+    received = read_protobuf(plain, limits) if encoding == PROTOBUF else read_json(plain, limits)
+    if len(plain) * len(received.spans) > limits.decompressed_bytes:
+        _demand_small_resources(received, limits)
     spans: dict[tuple[str, str], Span] = {}
     for span in received.spans:
         spans[span.trace_id, span.span_id] = normalise(span)
     more = received.rejected - len(received.problems)
     problems = received.problems + ([f"and {more} more."] if more else [])
     return Decoded(spans=list(spans.values()), rejected=received.rejected, message=" ".join(problems))
+
+
+def _demand_small_resources(received: Received, limits: BodyLimits) -> None:
+    """Refuse resources that are kept with so many spans that a small body would become a large store."""
+    sizes: dict[int, int] = {}
+    total = 0
+    for span in received.spans:
+        resource = span.source.resource
+        if id(resource) not in sizes:
+            sizes[id(resource)] = len(msgspec.json.encode(resource))
+        total += sizes[id(resource)]
+    demand_repeated(total, "The attributes of resources", limits)
 
 
 def encode_response(content_type: str | None, rejected: int, message: str) -> tuple[bytes, MediaType]:

@@ -6,14 +6,19 @@ from typing import NoReturn
 from assay.domain.json_value import JsonObject, JsonValue
 from assay.domain.trace import SpanStatus
 from assay.errors import InvalidInputError
+from assay.ingest.bodies import BodyLimits, demand_spans
 from assay.ingest.json_document import kind_of, read_document, shown
 from assay.ingest.received import (
+    LONGEST_NAME,
+    LONGEST_SHARED,
     MAX_DEPTH,
     STATUSES,
     Received,
     ReceivedSpan,
     Source,
     SpanDefect,
+    cut_text,
+    demand_entries,
     plausible_time,
 )
 
@@ -37,12 +42,13 @@ SNAKE = {
 }
 
 
-def read_json(body: bytes) -> Received:
+def read_json(body: bytes, limits: BodyLimits) -> Received:
     """Return the spans of an OTLP/JSON document in camelCase or snake_case; unknown fields are ignored.
 
-    Raises InvalidInputError when the body is not JSON, not an object, or has no list of resource spans.
+    Raises InvalidInputError when the body is not JSON, not an object, or has no list of resource spans, and
+    PayloadTooLargeError for more spans or values than the limits allow.
     """
-    document = read_document(body, "a JSON object with resourceSpans")
+    document = read_document(body, "a JSON object with resourceSpans", limits.values)
     if not isinstance(document, dict):
         raise InvalidInputError(f"The body is {kind_of(document)}; expected a JSON object with resourceSpans.")
     received = Received()
@@ -54,9 +60,16 @@ def read_json(body: bytes) -> Received:
         return received
     if not isinstance(groups, list):
         raise InvalidInputError(f"resourceSpans is {kind_of(groups)}; expected a list.", field="resourceSpans")
+    demand_spans(sum(map(_count, groups)), limits)
     for position, group in enumerate(groups):
         _read_group(group, f"resourceSpans[{position}]", received)
     return received
+
+
+def _count(group: JsonValue) -> int:
+    scopes = _get(group, "scopeSpans") if isinstance(group, dict) else None
+    listed = [_get(scope, "spans") for scope in scopes if isinstance(scope, dict)] if isinstance(scopes, list) else []
+    return sum(len(spans) for spans in listed if isinstance(spans, list))
 
 
 def _read_group(group: JsonValue, where: str, received: Received) -> None:
@@ -77,7 +90,7 @@ def _read_group(group: JsonValue, where: str, received: Received) -> None:
             continue
         named = scope.get("scope")
         name = named.get("name") if isinstance(named, dict) else None
-        source = Source(resource=resource, scope=_text(name) if isinstance(name, str) else "")
+        source = Source(resource=resource, scope=cut_text(_text(name), LONGEST_SHARED) if isinstance(name, str) else "")
         for at, span in enumerate(spans or []):
             try:
                 received.spans.append(_span(span, source))
@@ -106,7 +119,7 @@ def _span(span: JsonValue, source: Source) -> ReceivedSpan:
         _identifier(_get(span, "traceId"), "traceId", TRACE_ID_DIGITS),
         _identifier(_get(span, "spanId"), "spanId", SPAN_ID_DIGITS),
         _parent(_get(span, "parentSpanId")),
-        _text(name or ""),
+        cut_text(_text(name or ""), LONGEST_NAME),
         _time(_get(span, "startTimeUnixNano")),
         _time(_get(span, "endTimeUnixNano")),
         status,
@@ -169,6 +182,7 @@ def _events(value: JsonValue) -> list[tuple[str, JsonObject]]:
         return []
     if not isinstance(value, list):
         raise SpanDefect(f"events is {kind_of(value)}; expected a list.")
+    demand_entries(len(value), "events")
     events: list[tuple[str, JsonObject]] = []
     for position, event in enumerate(value):
         if not isinstance(event, dict):
@@ -184,6 +198,8 @@ def _attributes(pairs: JsonValue, where: str, depth: int) -> JsonObject:
         return {}
     if not isinstance(pairs, list):
         raise SpanDefect(f"{where} is {kind_of(pairs)}; expected a list of key and value.")
+    if depth == 0:
+        demand_entries(len(pairs), where)
     attributes: JsonObject = {}
     for pair in pairs:
         key = pair.get("key", "") if isinstance(pair, dict) else None

@@ -5,15 +5,26 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
+import msgspec
+
 from assay.domain.json_value import JsonObject, JsonValue
 from assay.domain.trace import Span, SpanStatus
 from assay.errors import InvalidInputError, UnsupportedMediaTypeError
-from assay.ingest.bodies import BodyLimits, plain_body
+from assay.ingest.bodies import BodyLimits, demand_repeated, demand_spans, plain_body
 from assay.ingest.conventions import readers
 from assay.ingest.json_document import kind_of, read_document, shown
 from assay.ingest.moments import read_moment
 from assay.ingest.otlp import JSON, Decoded
-from assay.ingest.received import MAX_DEPTH, STATUSES, clean_text, plausible_time
+from assay.ingest.received import (
+    LONGEST_NAME,
+    LONGEST_SHARED,
+    MAX_DEPTH,
+    MOST_ENTRIES,
+    STATUSES,
+    clean_text,
+    cut_text,
+    plausible_time,
+)
 
 EXPECTED = 'a trace such as {"agent": "support", "spans": [{"name": "answer", "input": "…", "output": "…"}]}'
 LONGEST_ID = 200
@@ -73,17 +84,34 @@ def decode_plain(
     if named != JSON:
         found = f"is {named!r}" if named else "is missing"
         raise UnsupportedMediaTypeError(f"Content-Type {found}; allowed is {JSON}.")
-    document = read_document(plain_body(body, content_encoding, limits), EXPECTED)
+    plain = plain_body(body, content_encoding, limits)
+    document = read_document(plain, EXPECTED, limits.values)
     if isinstance(document, dict) and set(document) == {"traces"}:
         document = document["traces"]
         if not isinstance(document, list):
             raise InvalidInputError(f"traces is {kind_of(document)}; expected a list of traces.", field="traces")
     several = isinstance(document, list)
+    traces = document if isinstance(document, list) else [document]
+    count = sum(map(_count, traces))
+    demand_spans(count, limits)
+    if len(plain) * count > limits.decompressed_bytes:
+        demand_repeated(sum(map(_repeated, traces)), "The metadata of traces", limits)
     spans: dict[tuple[str, str], Span] = {}
-    for position, trace in enumerate(document if isinstance(document, list) else [document]):
+    for position, trace in enumerate(traces):
         for span in _trace(trace, f"traces[{position}]" if several else "", now_ns):
             spans[span.trace_id, span.span_id] = span
     return Decoded(spans=list(spans.values()), rejected=0, message="")
+
+
+def _count(trace: JsonValue) -> int:
+    spans = trace.get("spans") if isinstance(trace, dict) else None
+    return len(spans) if isinstance(spans, list) else 0
+
+
+def _repeated(trace: JsonValue) -> int:
+    """Return how many bytes the trace's metadata would take with every span of it, which is the most it can."""
+    metadata = trace.get("metadata") if isinstance(trace, dict) else None
+    return _count(trace) * len(msgspec.json.encode(metadata)) if metadata else 0
 
 
 class _Fields:
@@ -132,6 +160,20 @@ class _Fields:
         """Return a field of text; empty text is as good as none."""
         return self.read(name, _text, "text") or None
 
+    def title(self, name: str) -> str | None:
+        """Return a field of text that is shown in listings."""
+        return self.read(name, _title, f"text of at most {LONGEST_SHARED} characters") or None
+
+    def attributes(self) -> JsonObject:
+        """Return the attributes, of which there may be only so many."""
+        attributes = self.record("attributes") or {}
+        if len(attributes) > MOST_ENTRIES:
+            place = self.place("attributes")
+            raise InvalidInputError(
+                f"{place} holds {len(attributes)} entries; at most {MOST_ENTRIES} are allowed.", field=place
+            )
+        return attributes
+
     def identifier(self, name: str) -> str | None:
         """Return an id: text or a whole number, as text."""
         return self.read(name, _identifier, f"text of 1 to {LONGEST_ID} characters")
@@ -169,7 +211,7 @@ def _trace(value: JsonValue, where: str, now_ns: int) -> list[Span]:
         place = fields.place("spans")
         raise InvalidInputError(f"{place} {found}; expected a list of at least one span.", field=place)
     trace_id = fields.identifier("trace_id") or uuid.uuid4().hex
-    agent, session_id = fields.text("agent"), fields.text("session_id")
+    agent, session_id = fields.title("agent"), fields.title("session_id")
     spans = [
         _span(_Fields(span, f"{fields.place('spans')}[{position}]", SPAN_FIELDS), position, trace_id, now_ns)
         for position, span in enumerate(listed)
@@ -203,7 +245,7 @@ def _span(fields: _Fields, position: int, trace_id: str, now_ns: int) -> Span:
         trace_id=trace_id,
         span_id=fields.identifier("span_id") or _new_span_id(position),
         parent_span_id=fields.identifier("parent_span_id"),
-        name=fields.text("name") or "",
+        name=cut_text(fields.text("name") or "", LONGEST_NAME),
         started_at_ns=started_at_ns,
         ended_at_ns=ended_at_ns,
         status=status,
@@ -220,8 +262,8 @@ def _span(fields: _Fields, position: int, trace_id: str, now_ns: int) -> Span:
         tool_calls=fields.listed("tool_calls"),
         metadata=fields.record("metadata"),
         kind=(fields.text("kind") or "").lower() or None,
-        framework=fields.text("framework"),
-        attributes=fields.record("attributes") or {},
+        framework=fields.title("framework"),
+        attributes=fields.attributes(),
     )
 
 
@@ -276,6 +318,10 @@ def _kept(value: JsonValue, place: str, depth: int) -> JsonValue:
 
 def _text(value: JsonValue) -> str | None:
     return value if isinstance(value, str) else None
+
+
+def _title(value: JsonValue) -> str | None:
+    return value if isinstance(value, str) and len(value) <= LONGEST_SHARED else None
 
 
 def _status(value: JsonValue) -> SpanStatus | None:

@@ -7,6 +7,11 @@ from assay.domain.trace import SpanStatus
 
 SHOWN_PROBLEMS = 5
 MAX_DEPTH = 64
+MOST_ENTRIES = 2000
+"""Attributes of a span, an event or a resource; and events of a span."""
+LONGEST_NAME = 1000
+LONGEST_SHARED = 200
+"""Characters of a text that every span repeats, such as the name of its agent."""
 EARLIEST_NS = 31_536_000 * 1_000_000_000
 """The end of 1970: an earlier time is a unit mistake or an unset clock, never the time of a span."""
 LATEST_NS = 2**63 - 1
@@ -55,6 +60,17 @@ class Received:
         self.rejected += 1
         if len(self.problems) < SHOWN_PROBLEMS:
             self.problems.append(f"{where}: {what}")
+
+
+def demand_entries(count: int, where: str) -> None:
+    """Raise SpanDefect for more attributes or events than a span may have."""
+    if count > MOST_ENTRIES:
+        raise SpanDefect(f"{where} holds {count} entries; at most {MOST_ENTRIES} are allowed.")
+
+
+def cut_text(text: str, most: int) -> str:
+    """Return the text, cut to `most` characters where it is longer; then it ends in an ellipsis."""
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def plausible_time(at_ns: int) -> int | None:

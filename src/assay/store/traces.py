@@ -6,7 +6,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, select, tuple_, update
 
-from assay.domain.trace import Span, agent_id_of
+from assay.domain.trace import MOST_SPANS, Span, agent_id_of
+from assay.errors import TraceFullError
 from assay.ports import Page, TraceRecord
 from assay.store.agents import note_agents, sightings
 from assay.store.documents import decode_span, encode
@@ -113,6 +114,7 @@ def add_spans(connection: Connection, project_id: str, arrived: Sequence[Span], 
             arrivals.added += key not in stored
     if not by_trace:
         return {}
+    _demand_room(rows, by_trace)
     _put_spans(connection, rows, by_trace, documents)
     records = {trace_id: _advanced(rows[trace_id], arrivals, now_ns) for trace_id, arrivals in sorted(by_trace.items())}
     _put_records(connection, rows, records)
@@ -120,6 +122,21 @@ def add_spans(connection: Connection, project_id: str, arrived: Sequence[Span], 
     if seen:
         note_agents(connection, project_id, seen, now_ns)
     return records
+
+
+def _demand_room(rows: Mapping[str, Row[Any]], by_trace: Mapping[str, _Arrivals]) -> None:
+    full = [
+        trace_id
+        for trace_id, arrivals in by_trace.items()
+        if arrivals.added and rows[trace_id].span_count + arrivals.added > MOST_SPANS
+    ]
+    if full:
+        first = full[0]
+        raise TraceFullError(
+            f"Trace {first!r} has {rows[first].span_count} spans and {by_trace[first].added} more came; "
+            f"at most {MOST_SPANS} are kept of one trace.",
+            trace_ids=frozenset(full),
+        )
 
 
 def _hold_traces(connection: Connection, project_id: str, trace_ids: Sequence[str], now_ns: int) -> dict[str, Row[Any]]:

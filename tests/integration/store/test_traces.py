@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from assay.domain.trace import Span, agent_id_of
-from assay.errors import InvalidInputError
+from assay.errors import InvalidInputError, TraceFullError
 from assay.ports import CheckFilter, Page, SignalFilter, Store, TraceRecord
 from assay.testing import NOW_NS, a_span
 from support.records import PROJECT, accept, named, spans_of_many_traces
@@ -249,3 +249,17 @@ async def test_a_snapshot_keeps_its_view_while_others_write(store: Store) -> Non
         await accept(store, a_span("b", trace_id="t"))
         assert await snapshot.trace(PROJECT, "t") == before
         assert len((await snapshot.spans([(PROJECT, "t")]))[PROJECT, "t"]) == 1
+
+
+async def test_a_full_trace_takes_no_further_span_but_changes_to_those_it_has(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("assay.store.traces.MOST_SPANS", 3)
+    spans = [a_span(str(number), trace_id="t") for number in range(4)]
+    await accept(store, *spans[:3])
+    with pytest.raises(TraceFullError, match="'t' has 3 spans and 1 more came; at most 3 are kept") as refused:
+        await accept(store, spans[3], a_span("other", trace_id="u"))
+    assert refused.value.trace_ids == {"t"}
+    assert await spans_of(store, "u") == []
+    await accept(store, replace(spans[0], name="renamed"))
+    assert (await record_of(store, "t")).span_count == 3

@@ -9,9 +9,9 @@ from assay.api.auth import SENDERS, authorised
 from assay.api.decoding import off_the_loop
 from assay.api.guarded import BoundedRequest
 from assay.api.problem import log_unexpected, problem_of
-from assay.api.services import services_of
-from assay.errors import AssayError
-from assay.ingest.otlp import JSON, PROTOBUF, decode_traces, encode_error, encode_response
+from assay.api.services import Services, services_of
+from assay.errors import AssayError, TraceFullError
+from assay.ingest.otlp import JSON, PROTOBUF, Decoded, decode_traces, encode_error, encode_response
 
 PATHS = ("/v1/traces", "/api/v1/otel/v1/traces")
 BINARY: dict[str, Any] = {"schema": {"type": "string", "format": "binary"}}
@@ -51,9 +51,21 @@ async def _store(request: BoundedRequest, content_type: str | None) -> Response:
     encoding = request.headers.get("content-encoding")
     body = await request.body()
     decoded = await off_the_loop(body, lambda: decode_traces(body, content_type, encoding, services.bodies))
-    await services.pipeline.accept(key.project_id, decoded.spans)
+    decoded = await _accepted(services, key.project_id, decoded)
     answer, media_type = encode_response(content_type, decoded.rejected, decoded.message)
     return Response(answer, media_type=media_type)
+
+
+async def _accepted(services: Services, project_id: str, decoded: Decoded) -> Decoded:
+    """Store the spans, without those of traces that are full; return what is then to be answered."""
+    try:
+        await services.pipeline.accept(project_id, decoded.spans)
+    except TraceFullError as error:
+        kept = [span for span in decoded.spans if span.trace_id not in error.trace_ids]
+        rejected = decoded.rejected + len(decoded.spans) - len(kept)
+        message = f"{decoded.message} {error}".strip()
+        return await _accepted(services, project_id, Decoded(spans=kept, rejected=rejected, message=message))
+    return decoded
 
 
 def _refusal(content_type: str | None, error: Exception) -> Response:

@@ -9,7 +9,7 @@ from assay.ingest.conventions.family import Field
 from assay.ingest.conventions.framework import framework_of
 from assay.ingest.conventions.messages import as_said, messages, requested_tool_calls, with_instructions
 from assay.ingest.conventions.readers import parsed
-from assay.ingest.received import ReceivedSpan, plausible_time
+from assay.ingest.received import LONGEST_SHARED, ReceivedSpan, cut_text, plausible_time
 
 RESOURCE = "resource"
 SERVICE = "service.name"
@@ -61,11 +61,16 @@ def normalise(received: ReceivedSpan) -> Span:
         tool_calls=_executed(received.name, kind, model, found, given, answer),
         metadata=_metadata(found, spoken),
         kind=kind,
-        agent=_agent(received, found),
-        framework=framework_of(received.source.scope) or found.text("provider"),
-        session_id=found.text("session_id"),
+        agent=_title(_agent(received, found)),
+        framework=framework_of(received.source.scope) or _title(found.text("provider")),
+        session_id=_title(found.text("session_id")),
         attributes=attributes,
     )
+
+
+def _title(text: str | None) -> str | None:
+    """Return a text that is shown in listings, cut where it is too long for one."""
+    return text and cut_text(text, LONGEST_SHARED)
 
 
 def _input(found: Found, attributes: JsonObject, model: str | None) -> JsonValue:
