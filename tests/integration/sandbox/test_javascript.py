@@ -354,7 +354,8 @@ async def test_inspection_runs_nothing(runner: SandboxRunner) -> None:
 @pytest.mark.parametrize(
     ("source", "names"),
     [
-        ("export default async ({ input }) => 1", {"evaluate": 1, "handler": 1}),
+        ("export default async ({ input }) => 1", {"handler": 1}),
+        ("export default async (a) => 1", {"evaluate": 1, "handler": 1}),
         ("if (true) { var evaluate = (a) => a }", {"evaluate": None}),
         ("const check = (a) => a;\nexport { check as default }", {"check": 1, "evaluate": 1, "handler": 1}),
         ("const a = (x) => x, b = 1", {"a": 1, "b": None}),

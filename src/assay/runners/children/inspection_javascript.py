@@ -83,7 +83,8 @@ def examined(text: str, places: Places | None = None) -> tuple[dict[str, Any], b
             "places": places,
         }
         unread[entry] = _unread(text, bound, bindings.parameters.get(bound, []), programs[entry]["shape"])
-        if is_local or bound in names:
+        is_other = entry == "evaluate" and bound == DEFAULT and _is_bundled(bindings.parameters.get(bound, []))
+        if (is_local or bound in names) and not is_other:
             names.setdefault(entry, names.get(bound))
     names.pop(DEFAULT, None)
     return {"names": names, "unread": unread, "defect": None}, orjson.dumps(programs)

@@ -70,25 +70,15 @@
     if (holds && typeof value.then === "function") assay$settle(value, most);
     else assay$finish(value, most);
   };
-  const assay$load = async (name, most, shape, spans, values) => {
-    try {
-      const module = await import("<input>");
-      assay$begin(module[name], most, shape, spans, values);
-    } catch (error) {
-      assay$fail(error);
-    }
-  };
-  const assay$console = () => {
-    const value = compile(part("console"))(assay$tell, stringify, part);
+  const assay$console = (value = compile(part("console"))(assay$tell, stringify, part)) => {
     defineProperty(globalThis, "console", { value, writable: true, configurable: true });
     return value;
   };
-  const assay$setConsole = (value) =>
-    void defineProperty(globalThis, "console", { value, writable: true, configurable: true });
-  defineProperty(globalThis, "console", { get: assay$console, set: assay$setConsole, configurable: true });
+  defineProperty(globalThis, "console", { get: assay$console, set: assay$console, configurable: true });
   const assay$run = (text, name, most, shape, spans, ...values) => {
     if (most === undefined) return text === undefined ? answer : body;
-    if (text === null) return void assay$load(name, most, shape, spans, values);
+    if (text === null)
+      return void compile(part("module"))(assay$begin, assay$fail, name, most, shape, spans, values);
     try {
       assay$begin(compile(text), most, shape, spans, values);
     } catch (error) {

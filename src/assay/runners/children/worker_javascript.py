@@ -24,7 +24,7 @@ def _part(name: str) -> str:
     return re.sub(r"^\s*(//.*)?\n?", "", text, flags=re.MULTILINE)
 
 
-_PARTS = {name: _part(name) for name in ("prelude", "telling", "console", "handler", "spans")}
+_PARTS = {name: _part(name) for name in ("prelude", "module", "handler", "spans", "console", "telling")}
 # What stays free of the memory budget, so that an evaluation that uses it up can still be told.
 _RESERVE_BYTES = 24 * 1024 * 1024
 _OURS = "assay$"
