@@ -152,6 +152,24 @@ async def test_code_that_kills_its_supervisor_is_blamed_and_its_neighbours_are_r
     assert [outcome.value for outcome in outcomes if isinstance(outcome, Returned)] == [0, 1, 3]
 
 
+async def test_what_an_evaluation_starts_ends_with_it(runner: DaytonaRunner) -> None:
+    source = (
+        "import os, time\n"
+        "def evaluate(n, o, t):\n"
+        "    if n: return n if os.path.exists(f'/proc/{n}') else 'gone'\n"
+        "    reader, writer = os.pipe()\n"
+        "    if os.fork() == 0:\n"
+        "        os.setsid()\n"
+        "        child = os.fork()\n"
+        "        if child: os.write(writer, str(child).encode()); os._exit(0)\n"
+        "        os.setsid(); time.sleep(600)\n"
+        "    return int(os.read(reader, 20))\n"
+    )
+    pid = await value_of(runner, source, 0)
+    assert isinstance(pid, int)
+    assert await value_of(runner, source, pid) == "gone"
+
+
 @pytest.mark.parametrize("how", ["os._exit(0)", "os.close(3)", "os.kill(os.getpid(), 9)", "os.abort()"])
 async def test_code_that_ends_its_process_is_told_so(runner: DaytonaRunner, how: str) -> None:
     source = f"import os\ndef evaluate(n, o, t):\n    if n: {how}; return 1\n    return n\n"

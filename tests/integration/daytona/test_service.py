@@ -1,9 +1,11 @@
 """The life of remote sandboxes, and what comes of it when the service fails."""
 
 import asyncio
+import os
 import socket
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +16,7 @@ from assay.runners.daytona.runner import DaytonaRunner
 from support.daytona_stand_in import KEY, DaytonaStandIn
 from support.sandbox import run, value_of
 
+TRACES = Path(__file__).parents[3] / "docs" / "examples" / "traces.json"
 SAME = "def evaluate(inputs, outputs, trace):\n    return inputs\n"
 
 
@@ -106,6 +109,36 @@ async def test_what_a_dead_process_left_is_deleted_at_start_and_what_others_use_
         assert set(service.boxes) == kept
 
 
+HELD = """
+import asyncio, sys
+from assay.runners.daytona.runner import DaytonaRunner
+async def main():
+    runner = await DaytonaRunner.start(api_key=sys.argv[1], api_url=sys.argv[2], store="a store")
+    await runner.inspect("python", "")
+    print("ready", flush=True)
+    await asyncio.sleep(600)
+asyncio.run(main())
+"""
+
+
+async def test_what_a_killed_server_left_is_deleted_at_the_next_start() -> None:
+    async with DaytonaStandIn() as service:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", HELD, KEY, service.url, stdout=asyncio.subprocess.PIPE
+        )
+        assert process.stdout is not None
+        assert await process.stdout.readline() == b"ready\n"
+        [left] = service.boxes
+        second = await started(service)
+        assert left in service.boxes
+        await second.close()
+        process.kill()
+        await process.wait()
+        third = await started(service)
+        assert service.boxes == {}
+        await third.close()
+
+
 async def test_a_sandbox_that_was_lost_is_replaced() -> None:
     async with DaytonaStandIn() as service:
         runner = await started(service)
@@ -165,6 +198,35 @@ async def test_a_snapshot_without_node_is_the_operators_matter() -> None:
         with pytest.raises(SandboxUnavailableError, match="node"):
             await runner.inspect("typescript", "const evaluate = () => 1")
         await runner.close()
+
+
+async def assay_eval(tmp_path: Path, **variables: str) -> tuple[int, str]:
+    (tmp_path / "check.py").write_text(SAME.replace("return inputs", "return bool(outputs)"))
+    process = await asyncio.create_subprocess_exec(
+        Path(sys.executable).with_name("assay"),
+        *("eval", "check.py", "--traces", TRACES, "--format", "json"),
+        cwd=tmp_path,
+        env={**os.environ, "ASSAY_CODE_RUNNER": "daytona", **variables},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    printed, _ = await process.communicate()
+    return process.returncode or 0, printed.decode()
+
+
+async def test_the_command_line_is_set_up_by_variables_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    async with DaytonaStandIn() as service:
+        _, printed = await assay_eval(tmp_path, DAYTONA_API_KEY=KEY, DAYTONA_API_URL=service.url)
+        assert '"scored"' in printed
+        assert '"daytona (remote sandbox)"' in printed
+        assert service.boxes == {}
+
+
+async def test_the_command_line_says_what_is_missing(tmp_path: Path) -> None:
+    code, printed = await assay_eval(tmp_path, DAYTONA_API_KEY="")
+    assert code != 0
+    assert "needs DAYTONA_API_KEY" in printed
+    assert "Traceback" not in printed
 
 
 async def test_a_missing_key_is_told_at_start() -> None:

@@ -10,7 +10,6 @@ WORKER_NAME = ".assay-worker.mjs"
 
 _REMOTE = ("batch", "javascript", "json_codec", "python", "supervisor", "watch")
 _SHARED = ("batch", "faults", "frames", "inspection", "javascript_text", "plain", "worker_python")
-_SCRIPTS = ("prelude", "telling", "console", "handler", "spans")
 _PACKAGES = (
     "assay",
     "assay/runners",
@@ -35,8 +34,10 @@ def kit() -> bytes:
             archive.writestr(f"{package}/__init__.py", "")
         for name in _REMOTE:
             archive.writestr(f"assay/runners/daytona/remote/{name}.py", remote.joinpath(f"{name}.py").read_bytes())
-        for name in (*(f"{name}.py" for name in _SHARED), *(f"{name}.js" for name in _SCRIPTS)):
-            archive.writestr(f"assay/runners/children/{name}", children.joinpath(name).read_bytes())
+        for file in children.iterdir():
+            stem, _, suffix = file.name.partition(".")
+            if suffix == "js" or (suffix == "py" and stem in _SHARED):
+                archive.writestr(f"assay/runners/children/{file.name}", file.read_bytes())
     return buffer.getvalue()
 
 

@@ -68,7 +68,7 @@ class Remote:
             answer = await self._sandbox.process.exec(
                 f"python3 {KIT_NAME} {name}", timeout=math.ceil(BATCH_S + batch.limits["wall_s"])
             )
-        return token, int(answer.exit_code), answer.result
+        return token, int(answer.exit_code or 0), answer.result
 
     async def delete(self) -> None:
         """Delete it. Raises ServiceError."""

@@ -9,7 +9,7 @@ from assay.runners.children.pool import Pool
 from assay.runners.children.pooled import PooledRunner
 from assay.runners.children.zygote_process import Launch
 
-_OURS = "ASSAY_"
+_OURS = ("ASSAY_", "DAYTONA_")
 _OTHER_LANGUAGES = ("javascript", "typescript")
 
 

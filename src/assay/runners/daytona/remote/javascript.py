@@ -1,13 +1,14 @@
 """Runs an author's JavaScript and TypeScript: a Node.js worker, killed and started anew when an evaluation ends it."""
 
 import contextlib
+import itertools
 import json
 import os
-import pkgutil
 import re
 import signal
 import struct
 import subprocess
+from importlib.resources import files
 from typing import Any
 
 from assay.runners.children import frames
@@ -15,7 +16,7 @@ from assay.runners.children.javascript_text import DEFAULT, Bindings, Token, bin
 from assay.runners.daytona.remote.batch import Batch
 from assay.runners.daytona.remote.watch import Budgets, Seen, end_session, watch
 
-_PARTS = ("prelude", "telling", "console", "handler", "spans")
+_SUFFIX = ".js"
 _ENTRIES = ("evaluate", "handler")
 _HANDED = frozenset(("input", "output", "expected", "metadata", "trace"))
 _OUT_OF_MEMORY = (signal.SIGABRT, signal.SIGTRAP, signal.SIGILL)
@@ -133,7 +134,7 @@ class JavaScript:
                 "lines": examined["lines"],
                 "most": batch.limits["result_bytes"],
                 "source": _text(batch.source).splitlines(),
-                "parts": json.dumps({name: _part(name) for name in _PARTS}),
+                "parts": json.dumps(_parts()),
             }
         ).encode()
         self._loaded = False
@@ -170,7 +171,8 @@ def inspect_javascript(batch: Batch, node: Node) -> "dict[str, Any]":
     bindings: Bindings = examined["bindings"]
     names = dict(bindings.names)
     for entry in _ENTRIES:
-        if DEFAULT in names:
+        is_other = entry == "evaluate" and _is_bundled(bindings.parameters.get(DEFAULT, []))
+        if DEFAULT in names and not is_other:
             names.setdefault(entry, names[DEFAULT])
     names.pop(DEFAULT, None)
     return {"names": names, "defect": None}
@@ -234,22 +236,29 @@ def _number(digits: str) -> "int | float":
     return number if -(2**53) < number < 2**53 else float(digits)
 
 
-def _part(name: str) -> str:
-    raw = pkgutil.get_data("assay.runners.children", f"{name}.js")
-    assert raw is not None
-    return re.sub(r"^\s*(//.*)?\n?", "", raw.decode(), flags=re.MULTILINE)
+def _parts() -> "dict[str, str]":
+    """Return the scripts that every JavaScript worker has, by name, without their comments."""
+    return {
+        file.name[: -len(_SUFFIX)]: re.sub(r"^\s*(//.*)?\n?", "", file.read_text("utf-8"), flags=re.MULTILINE)
+        for file in files("assay.runners.children").iterdir()
+        if file.name.endswith(_SUFFIX)
+    }
 
 
 def _shape(entry: str, parameters: "list[list[Token]]") -> str:
-    """Return how a handler takes its arguments: one parameter that picks some of them by name takes them all."""
     if entry != "handler":
         return ""
+    return "bundled" if _is_bundled(parameters) else "listed"
+
+
+def _is_bundled(parameters: "list[list[Token]]") -> bool:
+    """Tell whether one parameter, which picks some of a handler's by name, takes them all."""
     if len(parameters) != 1 or parameters[0][0].text != "{":
-        return "listed"
+        return False
     level = parameters[0][0].level + 1
     keys = {
         token.text
-        for before, token in zip(parameters[0], parameters[0][1:])  # noqa: B905
+        for before, token in itertools.pairwise(parameters[0])
         if token.kind == "word" and token.level == level and before.text in ("{", ",")
     }
-    return "bundled" if keys and keys <= _HANDED else "listed"
+    return bool(keys) and keys <= _HANDED

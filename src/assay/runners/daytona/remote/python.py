@@ -12,7 +12,7 @@ from typing import Any, cast
 from assay.runners.children.inspection import inspect_source, plainly
 from assay.runners.daytona.remote import json_codec
 from assay.runners.daytona.remote.batch import Batch
-from assay.runners.daytona.remote.watch import HEAD, Budgets, Seen, end_session, watch
+from assay.runners.daytona.remote.watch import HEAD, Budgets, Seen, end_session, end_strays, watch
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -68,6 +68,7 @@ class Python:
             self.last_status = status
             os.close(answers)
             os.close(logs)
+            end_strays()
 
     def close(self) -> None:
         """Do nothing: no child outlives its evaluation."""

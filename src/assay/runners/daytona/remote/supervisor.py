@@ -17,7 +17,7 @@ from assay.runners.daytona.remote.watch import Budgets
 # An answer is sent when so much has come together: what is left of the batch is asked for again.
 _LONGEST_S = 20.0
 _LARGEST_BYTES = 1024 * 1024
-_SET_DUMPABLE = 4
+_SET_DUMPABLE, _SET_CHILD_SUBREAPER = 4, 36
 
 
 def main(kit: str, worker: str, path: str) -> None:
@@ -44,9 +44,11 @@ def main(kit: str, worker: str, path: str) -> None:
 
 
 def _hide() -> None:
-    """Have the kernel keep this process's memory and descriptors from others of the same user."""
+    """Have the kernel keep this process's memory and descriptors from others of the same user; adopt all orphans."""
     with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_SET_DUMPABLE, 0, 0, 0, 0)
+        libc = ctypes.CDLL(None)
+        libc.prctl(_SET_DUMPABLE, 0, 0, 0, 0)
+        libc.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def _inspected(batch: Batch, worker: str) -> "dict[str, Any]":

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 HEAD = struct.Struct("<BdI")
 _POLL_S = 0.05
 _CHUNK = 65536
+_MOST_ROUNDS = 100
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -75,6 +76,29 @@ def end_session(pid: int) -> None:
     for kill in (os.killpg, os.kill):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             kill(pid, signal.SIGKILL)
+
+
+def end_strays() -> None:
+    """Kill what evaluations started and left: a process that adopts its orphans has no other children by then."""
+    for _ in range(_MOST_ROUNDS):
+        try:
+            os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        for pid in _children():
+            end_session(pid)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, 0)
+
+
+def _children() -> "list[int]":
+    found: list[int] = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:
+                if int(file.read().rpartition(b")")[2].split()[1]) == os.getpid():
+                    found.append(int(name))
+    return found
 
 
 def _answered(seen: Seen, raw: bytearray, budgets: Budgets) -> bool:
