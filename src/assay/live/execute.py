@@ -1,5 +1,6 @@
 """Run the claimed checks of one evaluator: each revision once, over all its traces."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -10,6 +11,9 @@ from assay.engine import Engine
 from assay.ingest.assembly import assemble
 from assay.live.work import CheckDue, decode_check_due
 from assay.ports import Claim, Snapshot, Store
+
+# How often the evaluators of what runs are looked for, in seconds.
+LOOK_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +49,29 @@ async def _load(snapshot: Snapshot, due: Sequence[CheckDue]) -> dict[tuple[str, 
         for key, record in records.items()
         if spans.get(key)
     }
+
+
+async def execute_while_wanted(store: Store, engine: Engine, claims: Sequence[Claim]) -> Executed:
+    """Run the claims' checks, and give them up when all their evaluators are deleted meanwhile."""
+    running = asyncio.ensure_future(execute(store, engine, claims))
+    try:
+        while not running.done():
+            await asyncio.wait((running,), timeout=LOOK_S)
+            if not running.done() and not await _are_wanted(store, claims):
+                return Executed(checks=[], done=list(claims), retry=[], causes=[], waits_s=[])
+        return running.result()
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+async def _are_wanted(store: Store, claims: Sequence[Claim]) -> bool:
+    due = [decode_check_due(claim.payload) for claim in claims]
+    async with store.snapshot() as snapshot:
+        for project_id, evaluator_id in {(entry.project_id, entry.evaluator_id) for entry in due}:
+            if await snapshot.evaluator(project_id, evaluator_id) is not None:
+                return True
+    return False
 
 
 async def execute(store: Store, engine: Engine, claims: Sequence[Claim]) -> Executed:

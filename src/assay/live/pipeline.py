@@ -16,10 +16,11 @@ import structlog
 
 from assay.domain.trace import Span
 from assay.engine import Engine
-from assay.errors import OverloadedError, StoreUnavailableError
+from assay.errors import StoreUnavailableError
 from assay.live.accept import accept
+from assay.live.admit import Admission
 from assay.live.batching import FIRST, next_size
-from assay.live.execute import execute
+from assay.live.execute import execute_while_wanted
 from assay.live.meters import Meters
 from assay.live.record import record
 from assay.live.sample import owe, sample
@@ -28,9 +29,7 @@ from assay.live.work import CHECK_LANE, SETTLE_LANE, decode_trace_due
 from assay.ports import Claim, Clock, Queue, Store
 
 SETTLE_BATCH = 512
-RETRY_AFTER_S = 5
 LONGEST_BACKOFF_S = 60.0
-DEPTH_AGE_S = 0.5
 IDLE_S = 0.05
 PAUSE_S = 0.005
 FAILED_S = 1.0
@@ -63,17 +62,18 @@ class LivePipeline:
         self._lanes: dict[str, asyncio.Task[None]] = {}
         self._sizes: dict[str, int] = {}
         self._stopping = asyncio.Event()
-        self._depth_known_at_ns = 0
-        self._depth = 0
+        self._admission = Admission(
+            store=store, queue=queue, clock=clock, meters=meters, max_backlog=timing.max_backlog
+        )
 
     async def accept(self, project_id: str, spans: Sequence[Span]) -> int:
         """Commit spans together with the looks they owe; return how many traces changed.
 
-        Raises OverloadedError when more waits than allowed; then nothing was taken.
+        Raises OverloadedError when more waits than allowed, enough of it the project's own; then nothing was taken.
         """
         if not spans:
             return 0
-        await self._refuse_when_full()
+        await self._admission.admit(project_id)
         async with self._store.transaction() as transaction:
             changed = await accept(
                 transaction, project_id, spans, now_ns=self._clock.now_ns(), settle_s=self._timing.settle_s
@@ -108,19 +108,6 @@ class LivePipeline:
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
-
-    async def _refuse_when_full(self) -> None:
-        now_ns = self._clock.now_ns()
-        if now_ns - self._depth_known_at_ns > DEPTH_AGE_S * 1e9:
-            self._depth_known_at_ns = now_ns
-            self._depth = await self._queue.depth()
-            self._meters.backlog.set(self._depth)
-        if self._depth >= self._timing.max_backlog:
-            raise OverloadedError(
-                f"{self._depth} queue entries wait and at most {self._timing.max_backlog} may; "
-                f"send this again in {RETRY_AFTER_S} s.",
-                retry_after_s=RETRY_AFTER_S,
-            )
 
     async def _work_off(self, lane: str) -> None:
         step, size = self._step_of(lane)
@@ -186,7 +173,7 @@ class LivePipeline:
 
     async def _execute_and_record(self, lane: str, claims: list[Claim]) -> None:
         started_ns = self._clock.now_ns()
-        executed = await execute(self._store, self._engine, claims)
+        executed = await execute_while_wanted(self._store, self._engine, claims)
         async with self._store.transaction() as transaction:
             recorded = await record(transaction, executed.checks, now_ns=self._clock.now_ns())
             await transaction.settle(executed.done)

@@ -58,6 +58,7 @@ _SETTLE = f"""
     DELETE FROM {_TABLE} WHERE id = ANY($1::bigint[])
 """
 _DEPTH = f"SELECT count(*) AS depth FROM {_TABLE}"
+_DEPTH_OF = f"{_DEPTH} WHERE entrypoint = ANY($1::text[])"
 RECONNECT_S = 1.0
 
 log = structlog.stdlib.get_logger("assay.store")
@@ -132,6 +133,10 @@ class PostgresQueue:
     async def depth(self) -> int:
         """Return how many entries wait or run."""
         return (await self._ask(_DEPTH))[0]["depth"]
+
+    async def depth_of(self, lanes: Sequence[str]) -> int:
+        """Return how many entries of these lanes wait or run."""
+        return (await self._ask(_DEPTH_OF, [plain(lane) for lane in lanes]))[0]["depth"]
 
     async def wait(self, timeout_s: float) -> None:
         """Return when any server enqueued something since the last wait, or after the timeout."""

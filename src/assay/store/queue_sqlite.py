@@ -1,6 +1,7 @@
 """The work queue as a table of the SQLite file, for the servers that share it."""
 
 import asyncio
+import json
 import time
 from collections.abc import Sequence
 
@@ -91,6 +92,11 @@ class SqliteQueue:
         async with self._readers.session() as session:
             return await session.ask(_count)
 
+    async def depth_of(self, lanes: Sequence[str]) -> int:
+        """Return how many entries of these lanes wait or run."""
+        async with self._readers.session() as session:
+            return await session.ask(_count_of, lanes)
+
     async def wait(self, timeout_s: float) -> None:
         """Return when this process enqueued something since the last wait, or after the timeout."""
         try:
@@ -110,6 +116,12 @@ def _ready_lanes(connection: Connection, now_ns: int) -> list[str]:
 
 def _count(connection: Connection) -> int:
     return connection.execute(select(func.count()).select_from(queue)).scalar_one()
+
+
+def _count_of(connection: Connection, lanes: Sequence[str]) -> int:
+    """Count over the index; the lanes travel as one parameter, since SQLite bounds how many there may be."""
+    wanted = select(func.json_each(json.dumps(lanes)).table_valued("value").c.value)
+    return connection.execute(select(func.count()).where(queue.c.lane.in_(wanted))).scalar_one()
 
 
 def _move(connection: Connection, moves: list[dict[str, int]]) -> None:

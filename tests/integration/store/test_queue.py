@@ -140,6 +140,17 @@ async def test_a_settled_entry_is_gone(store: Store, queue: Queue) -> None:
     assert payloads(await queue.claim(LANE, 10)) == ["b"]
 
 
+async def test_the_depth_of_some_lanes_counts_what_waits_and_runs_there(store: Store, queue: Queue) -> None:
+    await enqueue(store, work("a", "b", lane="check:1 grüß"))
+    await enqueue(store, work("c", "d", "e", lane="settle:p", due_at_ns=time.time_ns() + HOUR_NS))
+    await enqueue(store, work("f", lane="settle:p2"))
+    await queue.claim("check:1 grüß", 1)
+    assert await queue.depth_of(["check:1 grüß"]) == 2
+    assert await queue.depth_of(["settle:p", "check:1 grüß", "none"]) == 5
+    assert await queue.depth_of([f"lane {number}" for number in range(40_000)]) == 0
+    assert await queue.depth_of([]) == 0
+
+
 async def test_settling_goes_with_a_transaction_that_fails(store: Store, queue: Queue) -> None:
     await enqueue(store, work("a"))
     claims = await queue.claim(LANE, 1)
