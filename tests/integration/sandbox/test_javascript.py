@@ -220,6 +220,19 @@ async def test_any_text_arrives_whole(runner: SandboxRunner, text: str) -> None:
     assert await value_of(runner, source, text) == [units, *map(ord, text)]
 
 
+async def test_a_payload_of_several_megabytes_passes_and_one_beyond_the_memory_budget_breaches_it_alone(
+    runner: SandboxRunner,
+) -> None:
+    source = "const evaluate = (inputs) => inputs.length"
+    outcomes = await run(runner, source, *["x" * 5_000_000] * 3)
+    assert [outcome.value for outcome in outcomes if isinstance(outcome, Returned)] == [5_000_000] * 3
+    limits = Limits(memory_bytes=64 << 20, payload_bytes=128 << 20)
+    outcomes = await run(runner, source, "x", ["xy"] * 8_000_000, "xx", limits=limits)
+    assert isinstance(outcomes[1], Exceeded), outcomes[1]
+    assert outcomes[1].budget == "memory"
+    assert [outcome.value for outcome in outcomes if isinstance(outcome, Returned)] == [1, 2]
+
+
 async def test_numbers_are_those_of_javascript(runner: SandboxRunner) -> None:
     given = [2**31, -(2**40), 2**53, 2**60, 10**22, 1e308]
     assert await value_of(runner, ECHO, given) == [float(number) for number in given]

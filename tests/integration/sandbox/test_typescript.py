@@ -165,8 +165,8 @@ async function evaluate(): Promise<number> {
   throw new Error("late"); // here
 }""",
     """
-const t = `a
-${"b" as string}
+const t = `$L9$
+${"$LL8$" as string}
 c`;
 function evaluate() {
   return (t as any).a.b; // here

@@ -12,7 +12,6 @@ from assay.runners.children.transpiler import RefusedSyntaxError
 
 Transpile: TypeAlias = Callable[[str], str]
 
-_MARK = re.compile(r"\$L(\d+)\$")
 # Words that mean something in some place, so that another spelling would mean something else.
 _KEPT = frozenset((
     "abstract", "accessor", "any", "arguments", "as", "assert", "asserts", "async", "await", "bigint", "boolean",
@@ -59,18 +58,22 @@ def _places(text: str, script: str, transpile: Transpile) -> Places:
     OXC tells no positions, but what it writes does not depend on how names are spelt: where each name carries its
     line, the result says which line it came from. Empty when the two translations do not correspond after all.
     """
+    sign = "$L"
+    while sign in text:
+        sign += "L"
     try:
-        marked = transpile(_with_marks(text)).split("\n")
+        marked = transpile(_with_marks(text, sign)).split("\n")
     except RefusedSyntaxError:
         return []
     if len(marked) != script.count("\n") + 1:
         return []
+    pattern = re.compile(rf"{re.escape(sign)}(\d+)\$")
     places: Places = []
     latest = 1
     for line in marked:
         here: list[tuple[int, int]] = []
         removed = 0
-        for mark in _MARK.finditer(line):
+        for mark in pattern.finditer(line):
             here.append((mark.start() - removed + 1, int(mark[1])))
             removed += len(mark[0])
         # A name is told by its end; what stands before it on the line belongs to it.
@@ -80,7 +83,7 @@ def _places(text: str, script: str, transpile: Transpile) -> Places:
     return places
 
 
-def _with_marks(text: str) -> str:
+def _with_marks(text: str, sign: str) -> str:
     parts: list[str] = []
     written = 0
     tokens = tokens_of(text)
@@ -88,7 +91,7 @@ def _with_marks(text: str) -> str:
     for token in tokens:
         if token.kind == "word" and token.text not in kept and not token.text.startswith("#"):
             end = token.start + len(token.text)
-            parts += (text[written:end], f"$L{token.line}$")
+            parts += (text[written:end], f"{sign}{token.line}$")
             written = end
     return "".join([*parts, text[written:]])
 

@@ -121,8 +121,8 @@ class ZygoteProcess:
             zygote.stop()
             raise
         if message != frames.CONTROL_READY:
-            said = zygote.stop()
-            raise SandboxUnavailableError(said or "the sandbox process did not start, and said nothing")
+            said = zygote.stop().splitlines() or ["the sandbox process did not start, and said nothing"]
+            raise SandboxUnavailableError(said[-1])
         assert process.stderr is not None
         process.stderr.close()
         loop.add_reader(ours.fileno(), zygote._listen)
