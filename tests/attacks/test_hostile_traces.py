@@ -1,6 +1,7 @@
 """Attacks through what is sent to be stored, and through what evaluators make of it: the server answers and goes on."""
 
 import gzip
+import json
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
@@ -99,3 +100,50 @@ async def test_a_bomb_of_spans_is_refused_with_the_number_allowed(api: Api) -> N
     spans = b'{"resourceSpans":[{"scopeSpans":[{"spans":[' + b"{}," * 100_000 + b"{}]}]}]}"
     refusal = await api.call("POST", "/v1/traces", 413, content=gzip.compress(spans), headers=headers)
     assert "holds 100001 spans" in refusal["message"]
+
+
+def nested_text(levels: int) -> str:
+    return '{"a":[' * (levels // 2) + "1" + "]}" * (levels // 2)
+
+
+async def test_values_as_deep_as_they_may_be_are_stored_checked_and_shown(api: Api) -> None:
+    deep: Any = "x"
+    for _ in range(60):
+        deep = [deep]
+    call = {"tool_calls": [{"function": {"name": "f", "arguments": nested_text(64)}}]}
+    spans = [
+        otlp_span(
+            {
+                "gen_ai.request.model": "m",
+                "gen_ai.output.messages": json.dumps([{"role": "assistant", **call}]),
+                "ag." + "a." * 100: nested_text(64),
+                "gen_ai.prompt." + "0." * 100 + "content": nested_text(64),
+                "metadata": nested_text(64),
+                "mine": deep,
+                "ag.data.inputs": "@ag.type=json:" + nested_text(64),
+            }
+        )
+    ]
+    scripts = {
+        "evaluate": "def evaluate(inputs, outputs, trace):\n    return True",
+        "handler": "def handler(input, output, expected, metadata, trace):\n    return 1",
+    }
+    evaluators = [await api.create(script=script) for script in scripts.values()]
+    answer = await api.call("POST", "/v1/traces", content=otlp_body(*spans), headers=JSON)
+    assert answer == {}
+    await api.settled()
+    for evaluator in evaluators:
+        (event,) = (await api.call("GET", f"{EVALUATORS}/{evaluator['id']}/events"))["events"]
+        assert event["status"] == "scored"
+    whole = await api.call("GET", f"/api/v1/traces/{spans[0]['traceId']}")
+    assert whole["spans"][0]["attributes"]["mine"] == deep
+
+
+@pytest.mark.parametrize(
+    "cursor", ["WzkyMjMzNzIwMzY4NTQ3NzU4MDgsIDFd", "WzEwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAsIngiXQ"]
+)
+async def test_a_forged_cursor_is_the_callers_error(api: Api, cursor: str) -> None:
+    evaluator = await api.create()
+    for path in ("/api/v1/traces", "/api/v1/signals", f"{EVALUATORS}/{evaluator['id']}/events"):
+        problem = await api.call("GET", path, 400, params={"cursor": cursor})
+        assert problem["field"] == "cursor"

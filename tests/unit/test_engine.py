@@ -1,5 +1,6 @@
 """One revision over many subjects."""
 
+import threading
 from dataclasses import replace
 from typing import Any
 
@@ -10,8 +11,9 @@ from assay.domain.check import Check
 from assay.domain.evaluator import Interface
 from assay.domain.outcome import Call, Defect, Inspection, Limits, Outcome, Raised, Returned, Unavailable
 from assay.domain.subject import Testcase as Row
-from assay.engine import Engine
+from assay.engine import HEAVY, SPAN_WEIGHT, Engine
 from assay.errors import InvalidInputError
+from assay.interfaces.trace_view import trace_view
 from assay.testing import FakeRunner, FixedClock, a_revision, a_span, a_trace, returning
 
 REVISION = a_revision()
@@ -175,3 +177,59 @@ async def test_a_language_that_nobody_runs_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="does not run typescript; it runs: python") as refused:
         await engine_of(returning(1)).vet("typescript", "source")
     assert refused.value.field == "language"
+
+
+def a_heavy_trace(revision: int = 1, **fields: Any) -> Any:
+    spans = [replace(a_span(f"s{at}"), attributes={"k": "v"}, **fields) for at in range(HEAVY // SPAN_WEIGHT)]
+    return a_trace(*spans, revision=revision)
+
+
+async def test_the_arguments_of_a_heavy_trace_are_made_beside_the_loop_and_once_for_several_revisions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    threads: list[str] = []
+
+    def noting(trace: Any) -> Any:
+        threads.append(threading.current_thread().name)
+        return trace_view(trace)
+
+    monkeypatch.setattr("assay.interfaces.evaluate.trace_view", noting)
+    runner = returning(True)
+    engine = engine_of(runner)
+    for number in (1, 2):
+        await engine.evaluate(a_revision(number=number), [a_heavy_trace(), a_trace()])
+    await engine.evaluate(REVISION, [a_heavy_trace(revision=2)])
+    await engine.evaluate(a_revision(interface="handler"), [a_heavy_trace()])
+    heavy = [threads[index] for index in (0, 1, 2, 3)]
+    assert [name.startswith("arguments") for name in heavy] == [True] * 4
+    assert len(threads) == 4
+    assert runner.calls[0][1].arguments == runner.calls[2][1].arguments
+    assert runner.calls[0][1].key != runner.calls[2][1].key
+
+
+async def test_a_light_trace_stays_on_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[str] = []
+
+    def noting(_: Any) -> None:
+        threads.append(threading.current_thread().name)
+
+    monkeypatch.setattr("assay.interfaces.evaluate.trace_view", noting)
+    await engine_of(returning(True)).evaluate(REVISION, [a_trace()])
+    assert threads == [threading.current_thread().name]
+
+
+async def test_a_trace_that_cannot_fit_is_refused_before_its_arguments_are_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refused(_: Any) -> None:
+        pytest.fail("made all the same")
+
+    monkeypatch.setattr("assay.interfaces.evaluate.trace_view", refused)
+    runner = returning(True)
+    engine = engine_of(runner, Limits(payload_bytes=100_000))
+    [check] = await engine.evaluate(REVISION, [a_heavy_trace(input="x" * 100)])
+    assert isinstance(check, Check)
+    assert check.reading.error is not None
+    assert check.reading.error.kind == "payload-too-large"
+    assert "more than 100000 bytes" in check.reading.error.message
+    assert runner.calls == []

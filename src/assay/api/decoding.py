@@ -1,4 +1,4 @@
-"""Where bodies are decoded: small ones at once, big ones beside the event loop, so that nobody else waits for them."""
+"""Where bodies are decoded and big answers made: beside the event loop, so that nobody else waits for them."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,6 +16,9 @@ async def off_the_loop(body: bytes, decode: Callable[[], Decoded]) -> Decoded:
 
     More of them would only take the interpreter from the event loop more often, and others wait for threads too.
     """
-    if len(body) < BIG_BYTES:
-        return decode()
-    return await asyncio.get_running_loop().run_in_executor(_threads, decode)
+    return decode() if len(body) < BIG_BYTES else await in_a_thread(decode)
+
+
+async def in_a_thread(make: Callable[[], Decoded]) -> Decoded:
+    """Return what `make` makes, in one of the threads for bodies."""
+    return await asyncio.get_running_loop().run_in_executor(_threads, make)

@@ -7,7 +7,8 @@ from assay.domain.evaluator import Revision
 from assay.domain.json_value import JsonValue
 from assay.domain.outcome import Budget, Exceeded, Raised, Returned
 from assay.domain.subject import Subject
-from assay.interfaces import evaluate, handler, legacy, webhook
+from assay.domain.trace import Trace
+from assay.interfaces import evaluate, handler, legacy, trace_view, webhook
 
 BREACHES: dict[Budget, str] = {
     "wall": "timeout",
@@ -37,6 +38,13 @@ def arguments(revision: Revision, subject: Subject) -> tuple[JsonValue, ...] | C
             return _no_interface(revision)
         case _:
             assert_never(revision.interface)
+
+
+def least_bytes(revision: Revision, trace: Trace, enough: int) -> int:
+    """Return how many bytes of JSON the arguments have at least, counting no further than `enough`."""
+    if revision.kind != "external" and revision.interface in ("evaluate", "evaluate-float"):
+        return trace_view.least_bytes(trace, enough)
+    return 0
 
 
 def read(revision: Revision, outcome: Returned | Raised | Exceeded) -> Reading:

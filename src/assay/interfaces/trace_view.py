@@ -2,16 +2,21 @@
 
 `spans` holds every span, root first, then by start time. `children` holds a span's children as dicts of the same shape,
 so that a tree can be walked from any of them. Copies that deep would grow with the square of the depth, so they end
-eight levels below each entry: there, a child is only `{"span_id": ...}`, to be looked up in `spans`.
+eight levels below each entry, or fewer where all copies would exceed 4 MiB: there, a child is only
+`{"span_id": ...}`, to be looked up in `spans`.
 """
 
+import json
 from dataclasses import dataclass
+
+import msgspec
 
 from assay.domain.json_value import JsonObject, JsonValue
 from assay.domain.trace import Span, Totals, Trace
 from assay.interfaces.spans import microseconds_iso
 
 NESTED_LEVELS = 8
+NESTED_BYTES = 4 * 1024 * 1024
 MS_PER_S = 1000
 AG = "ag."
 DEEPEST_NAME = 32
@@ -50,7 +55,50 @@ def trace_view(trace: Trace) -> JsonObject:
     for span in spans:
         if span.parent_span_id is not None and span.parent_span_id != span.span_id:
             children.setdefault(span.parent_span_id, []).append(span.span_id)
-    return {"spans": {span_id: _nested(span_id, flat, children, NESTED_LEVELS) for span_id in flat}}
+    levels = _levels(flat, children)
+    return {"spans": {span_id: _nested(span_id, flat, children, levels) for span_id in flat}}
+
+
+def least_bytes(trace: Trace, enough: int) -> int:
+    """Return how many bytes of JSON the trace has at least, counting no further than `enough`."""
+    total = 0
+    for span in trace.spans:
+        total += json_bytes([span.input, span.output, _others(span.attributes)])
+        if total > enough:
+            break
+    return total
+
+
+def json_bytes(value: JsonValue) -> int:
+    """Return how many bytes of JSON a value is."""
+    try:
+        return len(msgspec.json.encode(value))
+    except UnicodeEncodeError:
+        return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+
+
+def _levels(flat: dict[str, JsonObject], children: dict[str, list[str]]) -> int:
+    """Return how many levels of children fit, so that every span below another is copied into it."""
+    depths = _depths(flat, children)
+    sizes = {span_id: json_bytes(entry) for span_id, entry in flat.items()} if any(depths.values()) else {}
+    for levels in range(NESTED_LEVELS, 0, -1):
+        if sum(size * (1 + min(depths[span_id], levels)) for span_id, size in sizes.items()) <= NESTED_BYTES:
+            return levels
+    return 0
+
+
+def _depths(flat: dict[str, JsonObject], children: dict[str, list[str]]) -> dict[str, int]:
+    """Return how many spans each one lies below; in a cycle, as many as are ever asked about."""
+    depths = dict.fromkeys(flat, NESTED_LEVELS)
+    below = {child for listed in children.values() for child in listed if flat[child]["parent_span_id"] in flat}
+    level = [span_id for span_id in flat if span_id not in below]
+    depth = 0
+    while level:
+        for span_id in level:
+            depths[span_id] = depth
+        level = [child for span_id in level for child in children.get(span_id, ())]
+        depth += 1
+    return depths
 
 
 def _usage(source: Span | Totals) -> Usage:
@@ -67,7 +115,6 @@ def _nested(span_id: str, flat: dict[str, JsonObject], children: dict[str, list[
 def _entry(span: Span, unit: JsonObject, ag: JsonObject) -> JsonObject:
     data = _object(ag.get("data"))
     metrics = {name: value for name, value in _object(ag.get("metrics")).items() if name not in NORMALISED}
-    others = {key: value for key, value in span.attributes.items() if key != "ag" and not key.startswith(AG)}
     return {
         "span_id": span.span_id,
         "parent_span_id": span.parent_span_id,
@@ -76,7 +123,7 @@ def _entry(span: Span, unit: JsonObject, ag: JsonObject) -> JsonObject:
         "end_time": microseconds_iso(span.ended_at_ns),
         "status_code": span.status,
         "attributes": {
-            **others,
+            **_others(span.attributes),
             "ag": {
                 **ag,
                 "data": {**data, "inputs": span.input, "outputs": span.output},
@@ -84,6 +131,10 @@ def _entry(span: Span, unit: JsonObject, ag: JsonObject) -> JsonObject:
             },
         },
     }
+
+
+def _others(attributes: JsonObject) -> JsonObject:
+    return {key: value for key, value in attributes.items() if key != "ag" and not key.startswith(AG)}
 
 
 def _ag(attributes: JsonObject) -> JsonObject:

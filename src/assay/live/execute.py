@@ -30,25 +30,29 @@ class Executed:
     waits_s: list[float]
 
 
-async def _load(snapshot: Snapshot, due: Sequence[CheckDue]) -> dict[tuple[str, str], Trace]:
+async def _load(snapshot: Snapshot, engine: Engine, due: Sequence[CheckDue]) -> dict[tuple[str, str], Trace]:
     keys = list({(entry.project_id, entry.trace_id) for entry in due})
     records = await snapshot.traces(keys)
     spans = await snapshot.spans(keys)
     names = {
         agent.id: agent.name for project in {key[0] for key in keys} for agent in await snapshot.list_agents(project)
     }
-    return {
-        key: assemble(
-            record.project_id,
-            spans[key],
-            revision=record.revision,
-            created_at_ns=record.created_at_ns,
-            agent_id=record.agent_id,
-            agent=names.get(record.agent_id) if record.agent_id else None,
-        )
-        for key, record in records.items()
-        if spans.get(key)
-    }
+
+    def assembled() -> dict[tuple[str, str], Trace]:
+        return {
+            key: assemble(
+                record.project_id,
+                spans[key],
+                revision=record.revision,
+                created_at_ns=record.created_at_ns,
+                agent_id=record.agent_id,
+                agent=names.get(record.agent_id) if record.agent_id else None,
+            )
+            for key, record in records.items()
+            if spans.get(key)
+        }
+
+    return await engine.beside_the_loop([span for members in spans.values() for span in members], assembled)
 
 
 async def execute_while_wanted(store: Store, engine: Engine, claims: Sequence[Claim]) -> Executed:
@@ -78,7 +82,7 @@ async def execute(store: Store, engine: Engine, claims: Sequence[Claim]) -> Exec
     """Run the claims' checks; those of a deleted evaluator or trace are done without one."""
     due = [decode_check_due(claim.payload) for claim in claims]
     async with store.snapshot() as snapshot:
-        traces = await _load(snapshot, due)
+        traces = await _load(snapshot, engine, due)
         revisions = await snapshot.revisions_by_id(list({entry.evaluator_revision_id for entry in due}))
         alive = {
             entry.evaluator_id: await snapshot.evaluator(entry.project_id, entry.evaluator_id) is not None

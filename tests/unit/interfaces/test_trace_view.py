@@ -3,10 +3,11 @@
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from assay.domain.trace import Span, Trace
-from assay.interfaces.trace_view import trace_view
+from assay.interfaces.trace_view import json_bytes, least_bytes, trace_view
 from assay.testing import a_span, a_trace
 from support.otlp_bodies import otlp_span, read_span
 
@@ -126,3 +127,32 @@ def test_a_name_of_a_million_steps_nests_32_deep() -> None:
     while isinstance(inner, dict):
         inner, depth = next(iter(inner.values())), depth + 1  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     assert (inner, depth) == (1, 32)
+
+
+def test_an_honest_deep_trace_is_nested_less_and_keeps_every_span() -> None:
+    chain = [a_span(f"{at:016x}", parent=f"{at - 1:016x}" if at else None, started_ms=at) for at in range(3000)]
+    seen = trace_view(a_trace(*chain))
+    assert len(msgspec.json.encode(seen)) <= 4.5 * 1024 * 1024
+    spans: Any = seen["spans"]
+    assert len(spans) == 3000
+    assert spans[chain[0].span_id]["children"][0]["name"] == chain[1].name
+
+
+def test_large_values_are_copied_into_parents_only_as_far_as_they_fit() -> None:
+    chain = [a_span(str(at), parent=str(at - 1) if at else None, input="x" * 400_000) for at in range(6)]
+    seen: Any = trace_view(a_trace(*chain))["spans"]
+    assert seen["0"]["children"] == [{"span_id": "1"}]
+    assert seen["5"]["attributes"]["ag"]["data"]["inputs"] == "x" * 400_000
+
+
+def test_spans_in_a_ring_are_nested_and_end() -> None:
+    ring = [a_span("root"), a_span("a", parent="b"), a_span("b", parent="a")]
+    assert len(view(a_trace(*ring))) == 3
+
+
+@pytest.mark.parametrize("input", ["x" * 1000, "half \ud83d"])
+def test_the_least_size_of_a_trace_is_never_more_than_what_it_takes(input: str) -> None:
+    span = replace(a_span("root", input=input), attributes={"mine": "y" * 100, "ag.x.y": 1, "ag": {"z": 1}})
+    trace = a_trace(span, a_span("child", parent="root"))
+    assert 100 < least_bytes(trace, 10**6) <= json_bytes(trace_view(trace))
+    assert least_bytes(trace, 1) < least_bytes(trace, 10**6)

@@ -2,15 +2,15 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query, Request, Response
 
 from assay.api.auth import MEMBERS, SENDERS
-from assay.api.decoding import off_the_loop
-from assay.api.guarded import guarded
+from assay.api.decoding import in_a_thread, off_the_loop
+from assay.api.guarded import JSON, guarded
 from assay.api.routers.wiring import Id, Project, Wired
 from assay.api.schemas.checks import event_answer
 from assay.api.schemas.traces import Accepted, TraceList, TraceQuery, WholeTrace, trace_summary, whole_trace
-from assay.api.stored import load_trace
+from assay.api.stored import MANY_SPANS, load_trace
 from assay.ingest.plain import decode_plain
 from assay.ports import CheckFilter, Page
 
@@ -56,8 +56,8 @@ async def list_traces(services: Wired, project_id: Project, query: Annotated[Tra
     return TraceList(traces=[trace_summary(record) for record in records], next_cursor=cursor)
 
 
-@router.get("/{id:path}")
-async def get_trace(services: Wired, project_id: Project, trace_id: Id) -> WholeTrace:
+@router.get("/{id:path}", response_model=WholeTrace)
+async def get_trace(services: Wired, project_id: Project, trace_id: Id) -> Response:
     """Return a trace with its spans, root first, and the checks made over it, newest first."""
     async with services.store.snapshot() as snapshot:
         trace = await load_trace(snapshot, project_id, trace_id)
@@ -65,4 +65,10 @@ async def get_trace(services: Wired, project_id: Project, trace_id: Id) -> Whole
         checks, _ = await snapshot.checks(which, Page(limit=CHECKS_SHOWN))
         revisions = await snapshot.revisions_by_id(list({check.revision_id for check in checks}))
     numbers = {revision_id: revision.number for revision_id, revision in revisions.items()}
-    return whole_trace(trace, [event_answer(check, numbers.get(check.revision_id)) for check in checks])
+
+    def body() -> bytes:
+        events = [event_answer(check, numbers.get(check.revision_id)) for check in checks]
+        return whole_trace(trace, events).model_dump_json().encode("utf-8", "replace")
+
+    content = body() if len(trace.spans) < MANY_SPANS else await in_a_thread(body)
+    return Response(content, media_type=JSON)
