@@ -34,7 +34,10 @@ class Settings(BaseSettings):
     settle_s: float = Field(2.0, ge=0, le=60, description="A trace is whole this long after its last span, in seconds.")
     settle_max_s: float = Field(30.0, ge=0, le=3600, description="A trace is checked at the latest after this long.")
     max_backlog: int = Field(
-        100_000, ge=1, description="Queue entries above which ingest answers 429 with Retry-After."
+        100_000,
+        ge=1,
+        description="Queue entries above which ingest answers 429 with Retry-After to projects that hold a quarter of "
+        "them or more.",
     )
     lease_s: float = Field(10.0, ge=1, description="A worker that is silent this long loses its claims to another.")
 
