@@ -3,6 +3,7 @@
 import gzip
 import json
 from collections.abc import AsyncGenerator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from support.api import EVALUATORS, Api, running_api
 from support.otlp_bodies import otlp_body, otlp_span
+from support.server import Server
 
 JSON = {"content-type": "application/json"}
 
@@ -147,3 +149,38 @@ async def test_a_forged_cursor_is_the_callers_error(api: Api, cursor: str) -> No
     for path in ("/api/v1/traces", "/api/v1/signals", f"{EVALUATORS}/{evaluator['id']}/events"):
         problem = await api.call("GET", path, 400, params={"cursor": cursor})
         assert problem["field"] == "cursor"
+
+
+def in_field(number: int, data: bytes) -> bytes:
+    """Return protobuf bytes as a field of the message around them."""
+    size, head = len(data), bytearray([number << 3 | 2])
+    while size > 0x7F:
+        head.append(size & 0x7F | 0x80)
+        size >>= 7
+    return bytes([*head, size]) + data
+
+
+def test_a_server_under_bombs_answers_everybody_else(tmp_path: Path) -> None:
+    spans = b'{"trace_id":"z","spans":[' + b"{}," * 699_999 + b"{}]}"
+    values = b'{"resourceSpans":[{"x":[' + b"{}," * 20_000_000 + b"{}]}]}"
+    messages = in_field(1, in_field(2, b"\x12\x00" * 10_000_000))
+    bombs = [
+        ("/api/v1/traces", JSON, gzip.compress(spans), 413),
+        ("/v1/traces", JSON, gzip.compress(values, 1), 413),
+        ("/v1/traces", {"content-type": "application/x-protobuf"}, gzip.compress(messages, 1), 413),
+        ("/v1/traces", JSON, gzip.compress(b"") * 157_286, 400),
+    ]
+    with Server(tmp_path) as server, ThreadPoolExecutor(4) as senders:
+
+        def send(path: str, headers: dict[str, str], body: bytes) -> int:
+            return server.client.post(path, content=body, headers={**headers, "content-encoding": "gzip"}).status_code
+
+        under_way = [senders.submit(send, path, headers, body) for path, headers, body, _ in bombs * 2]
+        answered = 0
+        while not all(bomb.done() for bomb in under_way):
+            assert server.client.get("/healthz", timeout=5).status_code == 200
+            answered += 1
+        assert [bomb.result() for bomb in under_way] == [status for *_, status in bombs * 2]
+        assert answered > len(bombs)
+        sent = server.client.post("/api/v1/traces", json={"id": "after", "spans": [{"latency_ms": 1}]})
+        assert sent.status_code == 201
