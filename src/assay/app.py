@@ -5,18 +5,18 @@ import hashlib
 import logging
 import os
 import secrets
-import signal
+import shutil
 import socket
 import sys
 import time
-from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 import structlog
-import uvicorn
 import uvloop
 
 from assay.api.application import Services, create_application
+from assay.api.serving import GRACE_S, ApiServer, listen, raise_descriptor_limit, shown_url
 from assay.domain.access import DEFAULT_PROJECT, ApiKey, Role
 from assay.domain.evaluator import Language
 from assay.domain.identity import new_id
@@ -42,8 +42,7 @@ MEBIBYTE = 1024 * KIBIBYTE
 KEY_PREFIX = "assay_"
 KEY_BYTES = 32
 SHOWN_OF_KEY = 10
-MOST_REQUESTS_WAITING = 2048
-GRACE_S = 5
+LEAST_FREE_BYTES = 8 * MEBIBYTE
 BUILT_IN_RUNNERS = ("sandbox", "restricted", "local", "daytona")
 LANGUAGES: tuple[Language, ...] = ("python", "javascript", "typescript")
 
@@ -114,7 +113,8 @@ async def open_engine(settings: Settings) -> AsyncGenerator[Engine]:
 
 async def _serve(settings: Settings) -> None:
     guard = AddressGuard(settings.external_allow)
-    listener = _listen(settings.host, settings.port)
+    raise_descriptor_limit()
+    listener = listen(settings.host, settings.port)
     store, queue = await open_store(settings.url, lease_s=settings.lease_s)
     try:
         await _ensure_admin_key(store, settings.admin_key)
@@ -155,78 +155,33 @@ async def _serve_requests(
             clock=clock,
             meters=meters,
             limits=_limits(settings),
-            unready=code_runner.unready,
+            unready=_unready(settings, code_runner),
         )
     )
-    server = _Server(
-        uvicorn.Config(
-            application,
-            log_config=None,
-            access_log=False,
-            lifespan="off",
-            backlog=MOST_REQUESTS_WAITING,
-            server_header=False,
-            timeout_graceful_shutdown=GRACE_S,
-        )
-    )
+    server = ApiServer(application)
     working = asyncio.create_task(pipeline.run(), name="live-pipeline")
+    serving = asyncio.create_task(server.serve(sockets=[listener]), name="http-server")
     try:
-        with server.told_to_stop():
-            host, port = listener.getsockname()[:2]
-            shown = f"[{host}]" if ":" in host else host
-            log.info("listening", url=f"http://{shown}:{port}", runner=code_runner.description)
-            await server.serve(sockets=[listener])
+        with server.told_to_stop() as told:
+            log.info("listening", url=shown_url(listener), runner=code_runner.description)
+            signalled = asyncio.create_task(told.wait(), name="signal")
+            await asyncio.wait([serving, signalled], return_when=asyncio.FIRST_COMPLETED)
+            signalled.cancel()
+            # Requests and checks share the grace.
+            await asyncio.gather(pipeline.stop(GRACE_S), serving)
     finally:
-        await pipeline.stop(GRACE_S)
+        await pipeline.stop(0)
         await working
         log.info("stopped")
 
 
-class _Server(uvicorn.Server):
-    """Uvicorn, whose signals are ours: it would raise them again after its end, in the middle of our clean-up."""
+def _unready(settings: Settings, code_runner: CodeRunner) -> Callable[[], Awaitable[str | None]]:
+    async def unready() -> str | None:
+        if settings.database_url is None and shutil.disk_usage(settings.data_dir).free < LEAST_FREE_BYTES:
+            return f"Less than {LEAST_FREE_BYTES // MEBIBYTE} MiB are free on the disk of the data folder."
+        return await code_runner.unready()
 
-    @contextmanager
-    def capture_signals(self) -> Generator[None]:
-        """Leave signals alone."""
-        yield
-
-    @contextmanager
-    def told_to_stop(self) -> Generator[None]:
-        """Stop at SIGINT and SIGTERM while the block runs."""
-        loop = asyncio.get_running_loop()
-        numbers = (signal.SIGINT, signal.SIGTERM)
-        for number in numbers:
-            loop.add_signal_handler(number, self._stop)
-        try:
-            yield
-        finally:
-            for number in numbers:
-                loop.remove_signal_handler(number)
-
-    def _stop(self) -> None:
-        self.force_exit = self.should_exit
-        self.should_exit = True
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        listener = socket.socket(family, kind, protocol)
-    except OSError as error:
-        raise ConfigurationError(
-            f"Cannot listen on {host!r}: {error.strerror}. ASSAY_HOST must be an address of this machine."
-        ) from error
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind(address)
-    except OSError as error:
-        listener.close()
-        raise ConfigurationError(
-            f"Cannot listen on {host}:{port}: {error.strerror}. Choose another address or port with --host and --port."
-        ) from error
-    return listener
+    return unready
 
 
 async def _ensure_admin_key(store: Store, preset: str | None) -> None:
@@ -348,4 +303,6 @@ def _log_to_stderr(settings: Settings) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
+    # It tells in tracebacks of every request that the end of the server cut off; what fails is logged by ours.
+    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
     logging.getLogger("assay").setLevel(settings.log_level.upper())

@@ -39,7 +39,9 @@ class Settings(BaseSettings):
         description="Queue entries above which ingest answers 429 with Retry-After to projects that hold a quarter of "
         "them or more.",
     )
-    lease_s: float = Field(10.0, ge=1, description="A worker that is silent this long loses its claims to another.")
+    lease_s: float = Field(
+        10.0, ge=1, le=3600, description="A worker that is silent this long loses its claims to another."
+    )
 
     code_runner: str = Field(
         "sandbox",
