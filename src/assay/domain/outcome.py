@@ -117,8 +117,7 @@ class Defect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inspection:
-    """What a source defines: names bound at module level, with the parameter count where it is a function that has one.
-    """
+    """What a source defines: names bound at module level, with the parameter count of functions that have one."""
 
     names: dict[str, int | None]
     defect: Defect | None = None
