@@ -359,6 +359,17 @@ async def test_a_defect_is_reported_with_its_line(runner: SandboxRunner, source:
     assert (error.kind, error.type, error.line) == ("syntax-error", "SyntaxError", line)
 
 
+@pytest.mark.parametrize(
+    "source",
+    ["[" * 200_000, "let a = " + "-" * 200_000 + "1", "`${" * 60_000, "=/[" * 80_000, "let a=function " * 15_000],
+    ids=["brackets", "signs", "templates", "patterns", "functions"],
+)
+async def test_a_source_made_to_take_long_is_a_defect_at_once(runner: SandboxRunner, source: str) -> None:
+    defect = (await runner.inspect("javascript", source)).defect
+    assert defect is not None
+    assert "within the limits" not in defect.message
+
+
 async def test_inspection_runs_nothing(runner: SandboxRunner) -> None:
     source = "for (;;) {}\nfunction evaluate(a, b) {}\nconst handler = await 1"
     assert (await runner.inspect("javascript", source)).names == {"evaluate": 2, "handler": None}

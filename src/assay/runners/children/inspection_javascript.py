@@ -9,7 +9,7 @@ from typing import Any
 import _quickjs
 import orjson
 
-from assay.runners.children.javascript_text import DEFAULT, Bindings, Token, bindings_of, tokens_of
+from assay.runners.children.javascript_text import DEFAULT, Token, bindings_of, tokens_of
 from assay.runners.children.places import Places
 
 ENTRIES = ("evaluate", "handler")
@@ -22,6 +22,7 @@ _HALTED = "0\nundefined"
 _NOWHERE = "(assay)"
 _UNLOADABLE = re.compile(r"could not load module '(.*)'")
 _ALIAS = "(assay)"
+_ONLY_IN_MODULES = frozenset(("import", "export", "await"))
 
 
 class SourceDefectError(Exception):
@@ -66,11 +67,11 @@ def examined(text: str, places: Places | None = None) -> tuple[dict[str, Any], b
     Raises SourceDefectError.
     """
     tokens = tokens_of(text)
+    is_module = _is_module(text, tokens)
     bindings = bindings_of(tokens)
-    is_module = bindings.is_module or _parse_script(text, tokens, bindings)
-    if is_module:
-        _parse_module(text, tokens)
     names = dict(bindings.names)
+    if not is_module:
+        _add_late_names(_halted(text, tokens), names)
     programs: dict[str, Any] = {}
     unread: dict[str, list[int]] = {}
     for entry in ENTRIES:
@@ -98,17 +99,24 @@ def _module(text: str, entry: str, is_local: bool) -> str:
     return f"{text}\n;export {{ {entry} as '{_ALIAS}' }};" if is_local else text
 
 
-def _parse_script(text: str, tokens: Sequence[Token], bindings: Bindings) -> bool:
-    """Parse a script; tell whether it can only be a module after all. Raises SourceDefectError."""
-    start = _after_directives(tokens)
-    said = _said(lambda context: context.eval(text[:start] + _HALT + text[start:]))
+def _is_module(text: str, tokens: Sequence[Token]) -> bool:
+    """Parse the text, as a script if it is one; tell whether it is a module. Raises SourceDefectError if neither."""
+    halted = _halted(text, tokens)
+    said = _said(lambda context: context.eval(halted))
     if said == _HALTED:
-        _add_late_names(text[:start] + _HALT + text[start:], bindings.names)
         return False
-    if any(token.text == "await" and token.level == 0 for token in tokens):
+    if any(token.level == 0 and token.text in _ONLY_IN_MODULES for token in tokens):
+        _parse_module(text, tokens)
         return True
+    start = halted.index(_HALT)
     line = text.count("\n", 0, start) + 1
     raise _defect_of(said, shifted_line=line, from_column=start - text.rfind("\n", 0, start), shift=len(_HALT))
+
+
+def _halted(text: str, tokens: Sequence[Token]) -> str:
+    """Return the script with a halt before its first statement."""
+    start = _after_directives(tokens)
+    return text[:start] + _HALT + text[start:]
 
 
 def _add_late_names(halted: str, names: dict[str, int | None]) -> None:

@@ -63,6 +63,7 @@ class _Lexer:
         self._templates: list[int] = []
         self._parentheses: list[bool] = []
         self._after_condition = False
+        self._no_regex_before = 0
 
     def run(self) -> list[Token]:
         while self._position < len(self._text):
@@ -79,11 +80,15 @@ class _Lexer:
             self._level -= 1
             self._template()
             return
-        if character == "/" and self._may_be_regex():
+        if character == "/" and self._position >= self._no_regex_before and self._may_be_regex():
             found = _REGEX.match(self._text, self._position)
             if found is not None and found[0][1] not in "/*":
                 self._add("text", found[0])
                 return
+            if found is None:
+                # One that does not end in its line is none; nor is it looked for again, which would take forever.
+                end = self._text.find("\n", self._position)
+                self._no_regex_before = end if end >= 0 else len(self._text)
         found = _TOKEN.match(self._text, self._position)
         assert found is not None
         if found.lastgroup == "skip":
@@ -142,7 +147,6 @@ class Bindings:
 
     names: dict[str, int | None]
     parameters: dict[str, list[list[Token]]]
-    is_module: bool
 
 
 DEFAULT = "default"
@@ -160,7 +164,6 @@ class _Binder:
         self._names: dict[str, int | None] = {}
         self._parameters: dict[str, list[list[Token]]] = {}
         self._aliases: dict[str, str] = {}
-        self._is_module = False
 
     def run(self) -> Bindings:
         while self._at < len(self._tokens):
@@ -171,7 +174,7 @@ class _Binder:
         for exported, local in self._aliases.items():
             self._names.setdefault(exported, self._names.get(local))
             self._parameters.setdefault(exported, self._parameters.get(local, []))
-        return Bindings(self._names, self._parameters, self._is_module)
+        return Bindings(self._names, self._parameters)
 
     def _text(self, offset: int = 0) -> str:
         at = self._at + offset
@@ -189,10 +192,7 @@ class _Binder:
 
     def _statement(self) -> None:
         default = False
-        if self._text() == "import" and self._text(1) not in ("(", "."):
-            self._is_module = True
         if self._text() == "export":
-            self._is_module = True
             self._at += 1
             if self._text() == "{":
                 self._export_list()
