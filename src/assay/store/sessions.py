@@ -6,7 +6,7 @@ forth between threads; the aggregates are made of those.
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Executor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from sqlalchemy import Connection, Engine
@@ -14,6 +14,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 Answer = TypeVar("Answer")
 P = ParamSpec("P")
+MANY_ROWS = 1000
+_threads = ThreadPoolExecutor(1, "reading")
 
 
 async def uninterrupted(work: Awaitable[Answer]) -> Answer:
@@ -44,6 +46,10 @@ class Session(Protocol):
         """Return what the question, a function of the connection, answers."""
         ...
 
+    async def compute(self, work: Callable[[], Answer], size: int) -> Answer:
+        """Return what work on an answer of `size` rows comes to, without holding up the event loop."""
+        ...
+
 
 class ThreadSession:
     """A connection used from threads, opened when first asked. One question at a time."""
@@ -58,6 +64,10 @@ class ThreadSession:
     ) -> Answer:
         """Return what the question answers."""
         return await self._in_thread(lambda: self._answer(question, *args, **kwargs))
+
+    async def compute(self, work: Callable[[], Answer], size: int) -> Answer:
+        """Return what the work comes to."""
+        return await self._in_thread(work)
 
     async def close(self) -> None:
         """Give the connection back; what it did not commit is gone."""
@@ -99,3 +109,7 @@ class LoopSession:
     ) -> Answer:
         """Return what the question answers."""
         return await uninterrupted(self._connection.run_sync(question, *args, **kwargs))
+
+    async def compute(self, work: Callable[[], Answer], size: int) -> Answer:
+        """Return what the work comes to."""
+        return work() if size < MANY_ROWS else await asyncio.get_running_loop().run_in_executor(_threads, work)

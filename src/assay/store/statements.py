@@ -6,8 +6,9 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, Table
 from sqlalchemy.dialects import postgresql, sqlite
 
-# SQLite takes 32,766 parameters a statement; rows of keys have up to three.
-CHUNK = 5_000
+# SQLite takes 32,766 parameters a statement, and rows of keys have up to three; but a large statement also holds up
+# the event loop that PostgreSQL is spoken to from while it is put together.
+CHUNK = 1_000
 Item = TypeVar("Item")
 
 

@@ -37,17 +37,24 @@ def find_traces(connection: Connection, wanted: Sequence[tuple[str, str]]) -> di
     return found
 
 
-def find_spans(connection: Connection, wanted: Sequence[tuple[str, str]]) -> dict[tuple[str, str], list[Span]]:
-    """Return the spans of those traces that exist, by (project, trace id), each list by start time."""
-    found: dict[tuple[str, str], list[Span]] = {}
+def find_spans(connection: Connection, wanted: Sequence[tuple[str, str]]) -> list[Row[Any, Any, Any]]:
+    """Return the spans of those traces that exist, as rows for `read_spans`."""
+    found: list[Row[Any, Any, Any]] = []
     for chunk in in_chunks(wanted):
         query = (
             select(traces.c.project_id, traces.c.trace_id, spans.c.document)
             .join(spans, spans.c.trace_key == traces.c.key)
             .where(tuple_(traces.c.project_id, traces.c.trace_id).in_(chunk))
         )
-        for row in connection.execute(query).all():
-            found.setdefault((row.project_id, row.trace_id), []).append(decode_span(row.document))
+        found.extend(connection.execute(query).all())
+    return found
+
+
+def read_spans(rows: Sequence[Row[Any, Any, Any]]) -> dict[tuple[str, str], list[Span]]:
+    """Return the spans of rows by (project, trace id), each list by start time."""
+    found: dict[tuple[str, str], list[Span]] = {}
+    for row in rows:
+        found.setdefault((row.project_id, row.trace_id), []).append(decode_span(row.document))
     for members in found.values():
         members.sort(key=lambda span: (span.started_at_ns or 0, span.span_id))
     return found
@@ -188,20 +195,20 @@ def _put_spans(
     documents: Mapping[tuple[str, str], bytes],
 ) -> None:
     statement = insert_into(connection, spans)
-    connection.execute(
-        statement.on_conflict_do_update(
-            index_elements=[spans.c.trace_key, spans.c.span_id], set_={"document": statement.excluded.document}
-        ),
-        [
-            {
-                "trace_key": rows[trace_id].key,
-                "span_id": plain(span.span_id),
-                "document": documents[trace_id, plain(span.span_id)],
-            }
-            for trace_id, arrivals in by_trace.items()
-            for span in arrivals.changed
-        ],
+    statement = statement.on_conflict_do_update(
+        index_elements=[spans.c.trace_key, spans.c.span_id], set_={"document": statement.excluded.document}
     )
+    changed = [
+        {
+            "trace_key": rows[trace_id].key,
+            "span_id": plain(span.span_id),
+            "document": documents[trace_id, plain(span.span_id)],
+        }
+        for trace_id, arrivals in by_trace.items()
+        for span in arrivals.changed
+    ]
+    for chunk in in_chunks(changed):
+        connection.execute(statement, chunk)
 
 
 def _advanced(row: Row[Any], arrivals: _Arrivals, now_ns: int) -> TraceRecord:

@@ -53,7 +53,8 @@ class SqlSnapshot:
 
     async def spans(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], list[Span]]:
         """Return the spans of those traces that exist, by (project, trace id), each list by start time."""
-        return await self._ask(traces.find_spans, keys)
+        rows = await self._ask(traces.find_spans, keys)
+        return await self._session.compute(lambda: traces.read_spans(rows), len(rows))
 
     async def list_traces(
         self, project_id: str, page: Page, agent_id: str | None = None
