@@ -7,7 +7,7 @@ DATA = {"__future__", "collections", "dataclasses", "datetime", "enum", "typing"
 CALCULATION = {"functools", "hashlib", "itertools", "json", "math", "re", "uuid"}
 FLOORS = {
     "assay.domain": DATA | CALCULATION,
-    "assay.interfaces": DATA | {"json", "math"},
+    "assay.interfaces": DATA | {"json", "math", "msgspec"},
     "assay.ingest": DATA | {"google", "msgspec", "opentelemetry", "zlib", "json", "math", "functools", "uuid"},
     "assay.ports": DATA | {"contextlib"},
 }
