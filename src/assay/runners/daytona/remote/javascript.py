@@ -189,7 +189,7 @@ def examine(language: str, source: bytes, node: Node) -> "dict[str, Any]":
     tokens = tokens_of(text)
     bindings = bindings_of(tokens)
     try:
-        kind = _asked(node, [b"module" if bindings.is_module else b"parse", text.encode()])
+        kind = _asked(node, [b"module" if _seems_module(tokens) else b"parse", text.encode()])
     except DefectError as error:
         imports, line = error.defect.pop("imports", None), error.defect["line"]
         if imports is not None:
@@ -199,6 +199,10 @@ def examine(language: str, source: bytes, node: Node) -> "dict[str, Any]":
         error.defect["line"] = line
         raise
     return {"text": text, "lines": lines, "bindings": bindings, "module": kind["module"]}
+
+
+def _seems_module(tokens: "list[Token]") -> bool:
+    return any(token.level == 0 and token.text in ("import", "export", "await") for token in tokens)
 
 
 def _asked(node: Node, texts: "list[bytes]") -> "dict[str, Any]":
