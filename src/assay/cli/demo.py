@@ -40,7 +40,8 @@ def demo(
     key = _key(data_dir / "admin.key")
     url = f"http://127.0.0.1:{port}"
     log_path = data_dir / "server.log"
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     server = _start_server(port, data_dir, key, log_path)
     traffic = None
     try:
