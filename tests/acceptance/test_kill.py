@@ -79,7 +79,7 @@ def test_every_accepted_trace_is_checked_exactly_once_though_the_server_is_kille
                 server.start()
             time.sleep(0.5)
         accepted = {**first.accepted, **second.accepted}
-        assert len(accepted) > 50
+        assert len(accepted) > 200
 
         wait_for(lambda: metric(server, "assay_queue_depth") == 0, "the queue to drain", 120)
         events = server.events(evaluator_id, status="all")
