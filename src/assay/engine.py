@@ -15,6 +15,7 @@ from assay.domain.identity import derived_id, new_id
 from assay.domain.json_value import JsonValue
 from assay.domain.outcome import Call, Inspection, Limits, Unavailable
 from assay.domain.subject import Subject, Testcase
+from assay.domain.text import mended
 from assay.domain.trace import Span
 from assay.errors import InvalidInputError
 from assay.interfaces.reading import arguments, least_bytes, read
@@ -187,7 +188,7 @@ def _encoded(value: JsonValue) -> bytes:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+        return mended(text).encode()
 
 
 def _detected(inspection: Inspection) -> Interface:

@@ -5,9 +5,9 @@ import json
 import msgspec
 
 from assay.domain.json_value import JsonValue
+from assay.domain.text import storable
 from assay.errors import InvalidInputError
 from assay.ingest.bodies import too_many_values
-from assay.ingest.received import clean_text
 
 VALUE_MARKS = (b",", b"[", b"{")
 
@@ -58,9 +58,9 @@ def shown(value: JsonValue) -> str:
 
 def _cleaned(value: JsonValue) -> JsonValue:
     if isinstance(value, str):
-        return clean_text(value)
+        return storable(value)
     if isinstance(value, list):
         return [_cleaned(item) for item in value]
     if isinstance(value, dict):
-        return {clean_text(key): _cleaned(item) for key, item in value.items()}
+        return {storable(key): _cleaned(item) for key, item in value.items()}
     return value

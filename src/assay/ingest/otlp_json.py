@@ -4,6 +4,7 @@ import math
 from typing import NoReturn
 
 from assay.domain.json_value import JsonObject, JsonValue
+from assay.domain.text import without_nul
 from assay.domain.trace import SpanStatus
 from assay.errors import InvalidInputError
 from assay.ingest.bodies import BodyLimits, demand_spans
@@ -90,7 +91,9 @@ def _read_group(group: JsonValue, where: str, received: Received) -> None:
             continue
         named = scope.get("scope")
         name = named.get("name") if isinstance(named, dict) else None
-        source = Source(resource=resource, scope=cut_text(_text(name), LONGEST_SHARED) if isinstance(name, str) else "")
+        source = Source(
+            resource=resource, scope=cut_text(without_nul(name), LONGEST_SHARED) if isinstance(name, str) else ""
+        )
         for at, span in enumerate(spans or []):
             try:
                 received.spans.append(_span(span, source))
@@ -119,7 +122,7 @@ def _span(span: JsonValue, source: Source) -> ReceivedSpan:
         _identifier(_get(span, "traceId"), "traceId", TRACE_ID_DIGITS),
         _identifier(_get(span, "spanId"), "spanId", SPAN_ID_DIGITS),
         _parent(_get(span, "parentSpanId")),
-        cut_text(_text(name or ""), LONGEST_NAME),
+        cut_text(without_nul(name or ""), LONGEST_NAME),
         _time(_get(span, "startTimeUnixNano")),
         _time(_get(span, "endTimeUnixNano")),
         status,
@@ -174,7 +177,7 @@ def _status(value: JsonValue) -> tuple[SpanStatus, str]:
         named = STATUS_NAMES.get(code.upper(), "UNSET")
     elif isinstance(code, int) and not isinstance(code, bool) and code in (0, 1, 2):
         named = STATUSES[code]
-    return named, _text(message) if isinstance(message, str) else ""
+    return named, without_nul(message) if isinstance(message, str) else ""
 
 
 def _events(value: JsonValue) -> list[tuple[str, JsonObject]]:
@@ -189,7 +192,7 @@ def _events(value: JsonValue) -> list[tuple[str, JsonObject]]:
             raise SpanDefect(f"events[{position}] is {kind_of(event)}; expected an object.")
         name = event.get("name")
         attributes = _attributes(event.get("attributes"), f"events[{position}].attributes", 0)
-        events.append((_text(name) if isinstance(name, str) else "", attributes))
+        events.append((without_nul(name) if isinstance(name, str) else "", attributes))
     return events
 
 
@@ -205,7 +208,7 @@ def _attributes(pairs: JsonValue, where: str, depth: int) -> JsonObject:
         key = pair.get("key", "") if isinstance(pair, dict) else None
         if not isinstance(pair, dict) or not isinstance(key, str):
             raise SpanDefect(f"{where} holds {shown(pair)}; expected an object with a key and a value.")
-        attributes[_text(key)] = _value(pair.get("value"), key, depth)
+        attributes[without_nul(key)] = _value(pair.get("value"), key, depth)
     return attributes
 
 
@@ -220,7 +223,7 @@ def _value(value: JsonValue, where: str, depth: int) -> JsonValue:
     for kind, inner in value.items():
         match kind:
             case "stringValue" | "string_value":
-                return _text(inner) if isinstance(inner, str) else _mistyped(where, kind, inner)
+                return without_nul(inner) if isinstance(inner, str) else _mistyped(where, kind, inner)
             case "intValue" | "int_value":
                 return _integer(inner, where)
             case "doubleValue" | "double_value":
@@ -228,7 +231,7 @@ def _value(value: JsonValue, where: str, depth: int) -> JsonValue:
             case "boolValue" | "bool_value":
                 return inner if isinstance(inner, bool) else _mistyped(where, kind, inner)
             case "bytesValue" | "bytes_value":
-                return _text(inner) if isinstance(inner, str) else _mistyped(where, kind, inner)
+                return without_nul(inner) if isinstance(inner, str) else _mistyped(where, kind, inner)
             case "arrayValue" | "array_value":
                 items = inner.get("values") if isinstance(inner, dict) else inner
                 if items is not None and not isinstance(items, list):
@@ -283,7 +286,3 @@ def _special(number: float) -> str:
     if math.isnan(number):
         return "NaN"
     return "Infinity" if number > 0 else "-Infinity"
-
-
-def _text(text: str) -> str:
-    return text if "\0" not in text else text.replace("\0", "\ufffd")

@@ -12,6 +12,7 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1 import trace_pb2
 
 from assay.domain.json_value import JsonObject, JsonValue
+from assay.domain.text import without_nul
 from assay.errors import InvalidInputError
 from assay.ingest.bodies import BodyLimits, demand_spans, too_many_values
 from assay.ingest.protobuf_wire import WireDefect, count_messages, layout
@@ -67,7 +68,7 @@ def _small(body: bytes, limits: BodyLimits, values: "_Values") -> Iterator[Batch
     for at_resource, group in enumerate(request.resource_spans):
         resource = _shared(group.resource, values)
         for at_scope, scope in enumerate(group.scope_spans):
-            source = Source(resource=resource, scope=cut_text(_text(scope.scope.name), LONGEST_SHARED))
+            source = Source(resource=resource, scope=cut_text(without_nul(scope.scope.name), LONGEST_SHARED))
             yield _place(at_resource, at_scope), source, scope.spans
 
 
@@ -83,7 +84,7 @@ def _large(body: bytes, limits: BodyLimits, values: "_Values") -> Iterator[Batch
         resource = _shared(_piece(Resource, "resource", group.resource, limits), values)
         for at_scope, scope in enumerate(group.scopes):
             name = _piece(InstrumentationScope, "scope", scope.scope, limits).name
-            source = Source(resource=resource, scope=cut_text(_text(name), LONGEST_SHARED))
+            source = Source(resource=resource, scope=cut_text(without_nul(name), LONGEST_SHARED))
             pieces = (_piece(trace_pb2.Span, "span", body[start:end], limits) for start, end in scope.spans)
             yield _place(at_resource, at_scope), source, pieces
 
@@ -144,13 +145,13 @@ def _span(span: trace_pb2.Span, source: Source, values: "_Values") -> ReceivedSp
         trace_id.hex(),
         span_id.hex(),
         parent_id.hex() if parent_id and parent_id != NO_SPAN_ID else None,
-        cut_text(_text(span.name), LONGEST_NAME),
+        cut_text(without_nul(span.name), LONGEST_NAME),
         plausible_time(span.start_time_unix_nano),
         plausible_time(span.end_time_unix_nano),
         STATUSES[code] if code in (0, 1, 2) else "UNSET",
-        _text(status.message),
+        without_nul(status.message),
         values.of_pairs(span.attributes, "attributes"),
-        [(_text(event.name), values.of_pairs(event.attributes, "event.attributes")) for event in events]
+        [(without_nul(event.name), values.of_pairs(event.attributes, "event.attributes")) for event in events]
         if events
         else [],
         source,
@@ -184,15 +185,15 @@ class _Values:
             # Most attributes are text, and this look costs a third of asking which kind it is.
             text = value.string_value
             if text:
-                attributes[_text(pair.key)] = _text(text)
+                attributes[without_nul(pair.key)] = without_nul(text)
             else:
-                attributes[_text(pair.key)] = self._value(value)
+                attributes[without_nul(pair.key)] = self._value(value)
         return attributes
 
     def _value(self, value: AnyValue) -> JsonValue:
         match value.WhichOneof("value"):
             case "string_value":
-                return _text(value.string_value)
+                return without_nul(value.string_value)
             case "int_value":
                 return value.int_value
             case "double_value":
@@ -212,10 +213,6 @@ class _Values:
                 return msgspec.to_builtins(value.bytes_value)
             case _:
                 return None
-
-
-def _text(text: str) -> str:
-    return text if "\0" not in text else text.replace("\0", "\ufffd")
 
 
 def _special(number: float) -> str:

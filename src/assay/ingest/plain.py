@@ -8,6 +8,7 @@ from typing import TypeVar
 import msgspec
 
 from assay.domain.json_value import JsonObject, JsonValue
+from assay.domain.text import storable
 from assay.domain.trace import Span, SpanStatus
 from assay.errors import InvalidInputError, UnsupportedMediaTypeError
 from assay.ingest.bodies import BodyLimits, demand_repeated, demand_spans, plain_body
@@ -21,7 +22,6 @@ from assay.ingest.received import (
     MAX_DEPTH,
     MOST_ENTRIES,
     STATUSES,
-    clean_text,
     cut_text,
     plausible_time,
 )
@@ -306,11 +306,11 @@ def _kept(value: JsonValue, place: str, depth: int) -> JsonValue:
     if depth > MAX_DEPTH:
         raise InvalidInputError(f"{place} is nested deeper than {MAX_DEPTH} levels.", field=place)
     if isinstance(value, str):
-        return clean_text(value)
+        return storable(value)
     if isinstance(value, list):
         return [_kept(item, place, depth + 1) for item in value]
     if isinstance(value, dict):
-        return {clean_text(key): _kept(item, place, depth + 1) for key, item in value.items()}
+        return {storable(key): _kept(item, place, depth + 1) for key, item in value.items()}
     if isinstance(value, int) and not -INT64_HIGH <= value <= INT64_HIGH:
         return str(value)
     return value

@@ -76,10 +76,3 @@ def cut_text(text: str, most: int) -> str:
 def plausible_time(at_ns: int) -> int | None:
     """Return the time, or None when no span can have it."""
     return at_ns if EARLIEST_NS <= at_ns <= LATEST_NS else None
-
-
-def clean_text(text: str) -> str:
-    """Replace what a database or UTF-8 cannot hold (NUL, lone surrogates) by U+FFFD."""
-    if "\0" in text:
-        text = text.replace("\0", "\ufffd")
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -8,6 +8,7 @@ import msgspec
 from assay.domain.check import Check, CheckError, Reading, Verdict
 from assay.domain.evaluator import Revision
 from assay.domain.signal import Occurrence, Signal
+from assay.domain.text import mended_value
 from assay.domain.trace import Span
 
 _encoder = msgspec.json.Encoder()
@@ -21,17 +22,7 @@ def encode(value: Any) -> bytes:
     try:
         return _encoder.encode(value)
     except UnicodeEncodeError:
-        return _encoder.encode(_mended(msgspec.to_builtins(value)))
-
-
-def _mended(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if isinstance(value, list):
-        return [_mended(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
-    if isinstance(value, dict):
-        return {_mended(key): _mended(item) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType]
-    return value
+        return _encoder.encode(mended_value(msgspec.to_builtins(value)))
 
 
 def decode_list(document: bytes) -> list[Any]:

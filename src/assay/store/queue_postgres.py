@@ -20,10 +20,10 @@ from psycopg.rows import dict_row
 from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from assay.domain.text import storable
 from assay.ports import Claim, Work
 from assay.store.queue_schema import SETTINGS
 from assay.store.sessions import LoopSession
-from assay.store.tables import plain
 
 _TABLE = SETTINGS.queue_table
 _LOG = SETTINGS.queue_table_log
@@ -88,7 +88,7 @@ class PostgresQueue:
             connection,
             self._statements.build_enqueue_query(),
             [0] * len(work),
-            [plain(item.lane) for item in work],
+            [storable(item.lane) for item in work],
             [item.payload for item in work],
             [timedelta(microseconds=max(0, item.due_at_ns - now_ns) / 1000) for item in work],
             [None] * len(work),
@@ -108,7 +108,7 @@ class PostgresQueue:
         holder = uuid.uuid4()
         query = self._statements.build_dequeue_query(
             batch_size=limit,
-            entrypoints=[QueueEntrypoint(plain(lane))],
+            entrypoints=[QueueEntrypoint(storable(lane))],
             concurrency_limits=[0],
             queue_manager_id=QueueManagerId(holder),
             global_concurrency_limit=None,
@@ -136,7 +136,7 @@ class PostgresQueue:
 
     async def depth_of(self, lanes: Sequence[str]) -> int:
         """Return how many entries of these lanes wait or run."""
-        return (await self._ask(_DEPTH_OF, [plain(lane) for lane in lanes]))[0]["depth"]
+        return (await self._ask(_DEPTH_OF, [storable(lane) for lane in lanes]))[0]["depth"]
 
     async def wait(self, timeout_s: float) -> None:
         """Return when any server enqueued something since the last wait, or after the timeout."""

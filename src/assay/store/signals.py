@@ -5,6 +5,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, func, select
 
 from assay.domain.signal import Signal
+from assay.domain.text import without_nul
 from assay.ports import Page, SignalFilter
 from assay.store.documents import decode_signal, encode
 from assay.store.paging import cut, page_of
@@ -46,7 +47,7 @@ def signal_for_update(
     A row that is not there cannot be locked, so PostgreSQL locks the key's hash; SQLite has one writer.
     """
     if connection.dialect.name == "postgresql":
-        key = f"signal:{evaluator_id}:{agent_id or ''}".replace("\0", "\ufffd")
+        key = without_nul(f"signal:{evaluator_id}:{agent_id or ''}")
         connection.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(key, 0))))
     query = select(signals.c.document).where(
         signals.c.project_id == project_id,

@@ -20,6 +20,8 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
+from assay.domain.text import storable
+
 NAMING = {
     "pk": "pk_%(table_name)s",
     "fk": "fk_%(table_name)s_%(column_0_name)s",
@@ -27,13 +29,6 @@ NAMING = {
     "ck": "ck_%(table_name)s_%(constraint_name)s",
 }
 LARGEST_INTEGER = 2**63 - 1
-
-
-def plain(text: str) -> str:
-    """Return the text as every database can hold it: NUL and lone surrogates become U+FFFD."""
-    if text.isascii() and "\0" not in text:
-        return text
-    return text.replace("\0", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 class PlainText(TypeDecorator[str]):
@@ -44,7 +39,7 @@ class PlainText(TypeDecorator[str]):
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
         """Replace what cannot be stored."""
-        return None if value is None else plain(value)
+        return None if value is None else storable(value)
 
 
 class Nanoseconds(TypeDecorator[int]):

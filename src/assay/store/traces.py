@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, select, tuple_, update
 
+from assay.domain.text import storable
 from assay.domain.trace import MOST_SPANS, Span, agent_id_of
 from assay.errors import TraceFullError
 from assay.ports import Page, TraceRecord
@@ -13,7 +14,7 @@ from assay.store.agents import note_agents, sightings
 from assay.store.documents import decode_span, encode
 from assay.store.paging import cut, page_of
 from assay.store.statements import in_chunks, insert_into
-from assay.store.tables import plain, spans, traces
+from assay.store.tables import spans, traces
 
 _RECORD_FIELDS = tuple(field.name for field in fields(TraceRecord))
 _RECORD_COLUMNS = [traces.c[name] for name in _RECORD_FIELDS]
@@ -107,7 +108,7 @@ def add_spans(connection: Connection, project_id: str, arrived: Sequence[Span], 
     The traces' rows are taken first and in order, so that whoever changes a trace is alone with its spans and two
     writers never wait for each other in a ring.
     """
-    latest = {(plain(span.trace_id), plain(span.span_id)): span for span in arrived}
+    latest = {(storable(span.trace_id), storable(span.span_id)): span for span in arrived}
     if not latest:
         return {}
     rows = _hold_traces(connection, project_id, sorted({trace_id for trace_id, _ in latest}), now_ns)
@@ -201,8 +202,8 @@ def _put_spans(
     changed = [
         {
             "trace_key": rows[trace_id].key,
-            "span_id": plain(span.span_id),
-            "document": documents[trace_id, plain(span.span_id)],
+            "span_id": storable(span.span_id),
+            "document": documents[trace_id, storable(span.span_id)],
         }
         for trace_id, arrivals in by_trace.items()
         for span in arrivals.changed

@@ -1,13 +1,14 @@
 """Checks, as history, traces and dry runs show them."""
 
 import re
-from typing import Annotated, TypedDict, cast
+from typing import Annotated, TypedDict
 
 from pydantic import AfterValidator, Field, JsonValue
 from pydantic_core import PydanticCustomError
 
-from assay.api.schemas.fields import Answer, Cursor, Identifier, Limit, Query, iso, mended, shown
+from assay.api.schemas.fields import Answer, Cursor, Identifier, Limit, Query, iso, shown
 from assay.domain.check import Check, CheckStatus
+from assay.domain.text import mended_value
 
 ALL_STATUSES: tuple[CheckStatus, ...] = ("scored", "skipped", "errored")
 USUAL_STATUSES: tuple[CheckStatus, ...] = ("scored", "errored")
@@ -122,17 +123,7 @@ class EventList(Answer):
 def check_answer(check: Check) -> CheckAnswer:
     """Return a check that is not recorded, and whose texts nobody has made fit for being so."""
     answer = CheckAnswer(**_check_fields(check))
-    return CheckAnswer.model_validate(_mended(answer.model_dump(by_alias=False)))
-
-
-def _mended(value: object) -> object:
-    if isinstance(value, str):
-        return mended(value)
-    if isinstance(value, list):
-        return [_mended(item) for item in cast("list[object]", value)]
-    if isinstance(value, dict):
-        return {_mended(name): _mended(item) for name, item in cast("dict[object, object]", value).items()}
-    return value
+    return CheckAnswer.model_validate(mended_value(answer.model_dump(by_alias=False)))
 
 
 def event_answer(check: Check, revision: int | None) -> EventAnswer:

@@ -6,6 +6,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
+from assay.domain.text import mended
 from assay.interfaces.spans import microseconds_iso
 
 
@@ -19,11 +20,6 @@ def _share(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
         raise PydanticCustomError("share", "must be a number between 0 and 1; found {found}", {"found": shown(value)})
     return float(value)
-
-
-def mended(text: str) -> str:
-    """Return the text with what is no character in any encoding (half a surrogate pair) replaced by U+FFFD."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _storable(text: str) -> str:
@@ -112,6 +108,5 @@ __all__ = [
     "Share",
     "Text",
     "iso",
-    "mended",
     "shown",
 ]
