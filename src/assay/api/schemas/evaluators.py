@@ -1,6 +1,6 @@
 """Evaluators and their revisions, as sent and as answered."""
 
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -124,7 +124,6 @@ class RevisionList(Answer):
 def evaluator_answer(evaluator: Evaluator) -> EvaluatorAnswer:
     """Return an evaluator as the API shows it."""
     revision = evaluator.revision
-    is_code = revision.kind == "code"
     return EvaluatorAnswer(
         id=evaluator.id,
         also_id=evaluator.id,
@@ -135,15 +134,7 @@ def evaluator_answer(evaluator: Evaluator) -> EvaluatorAnswer:
         sample_rate=evaluator.sample_rate,
         scope_mode=evaluator.scope_mode,
         agent_ids=list(evaluator.agent_ids),
-        language=revision.language,
-        interface=revision.interface,
-        script=revision.source,
-        alert_below=revision.threshold if is_code else None,
-        threshold=revision.threshold if is_code else None,
-        correct_answer_key=revision.correct_answer_key if is_code else None,
-        url=masked(revision.url),
-        raise_when=None if is_code else revision.raise_when,
-        invert_match=None if is_code else not revision.raise_when,
+        **_content(revision),
         revision=revision.number,
         revision_id=revision.id,
         created_at=iso(evaluator.created_at_ns),
@@ -153,20 +144,27 @@ def evaluator_answer(evaluator: Evaluator) -> EvaluatorAnswer:
 
 def revision_answer(revision: Revision) -> RevisionAnswer:
     """Return a revision as the API shows it."""
-    is_code = revision.kind == "code"
     return RevisionAnswer(
         id=revision.id,
         revision=revision.number,
         name=revision.evaluator_name,
         kind=revision.kind,
-        language=revision.language,
-        interface=revision.interface,
-        script=revision.source,
-        alert_below=revision.threshold if is_code else None,
-        threshold=revision.threshold if is_code else None,
-        correct_answer_key=revision.correct_answer_key if is_code else None,
-        url=masked(revision.url),
-        raise_when=None if is_code else revision.raise_when,
-        invert_match=None if is_code else not revision.raise_when,
+        **_content(revision),
         created_at=iso(revision.created_at_ns),
     )
+
+
+def _content(revision: Revision) -> dict[str, Any]:
+    """Return what a revision does, with the fields of the other kind left out."""
+    is_code = revision.kind == "code"
+    return {
+        "language": revision.language,
+        "interface": revision.interface,
+        "script": revision.source,
+        "alert_below": revision.threshold if is_code else None,
+        "threshold": revision.threshold if is_code else None,
+        "correct_answer_key": revision.correct_answer_key if is_code else None,
+        "url": masked(revision.url),
+        "raise_when": None if is_code else revision.raise_when,
+        "invert_match": None if is_code else not revision.raise_when,
+    }
