@@ -1,6 +1,5 @@
 """Attacks in JavaScript: on what surrounds the engine, on resources, on the harness, and on other evaluations."""
 
-import subprocess
 import sys
 from collections.abc import AsyncIterator
 
@@ -9,8 +8,7 @@ import pytest_asyncio
 
 from assay.domain.outcome import Exceeded, Limits, Outcome, Raised, Returned
 from assay.runners.sandbox.runner import SandboxRunner
-from support.sandbox import IMPATIENT, calls_of, descendants, is_running, revision_of
-from support.server import wait_for
+from support.sandbox import IMPATIENT, calls_of, demand_that_all_ends_with, revision_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -396,11 +394,4 @@ asyncio.run(main())
 def test_killing_the_server_ends_every_process_that_runs_javascript(rung: str, pytestconfig: pytest.Config) -> None:
     command = [sys.executable, "-c", HANGING_SERVER, rung, str(pytestconfig.rootpath / "tests")]
     fewest = {"full": 5}.get(rung, 3)
-    with subprocess.Popen(command) as server:
-        try:
-            below = wait_for(
-                lambda: found if len(found := descendants(server.pid)) >= fewest else None, "the children", 30
-            )
-        finally:
-            server.kill()
-    wait_for(lambda: not any(is_running(pid) for pid in below), "the sandbox to end", 10)
+    demand_that_all_ends_with(command, fewest)

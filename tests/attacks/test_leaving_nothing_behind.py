@@ -1,12 +1,10 @@
 """When the server is killed, nothing of the sandbox goes on, whatever it was running."""
 
-import subprocess
 import sys
 
 import pytest
 
-from support.sandbox import descendants, is_running
-from support.server import wait_for
+from support.sandbox import demand_that_all_ends_with
 
 HANGING_SERVER = """
 import asyncio, sys
@@ -40,11 +38,4 @@ asyncio.run(main())
 def test_killing_the_server_ends_every_sandbox_process(rung: str, pytestconfig: pytest.Config) -> None:
     command = [sys.executable, "-c", HANGING_SERVER, rung, str(pytestconfig.rootpath / "tests")]
     fewest = {"full": 8}.get(rung, 4)
-    with subprocess.Popen(command) as server:
-        try:
-            below = wait_for(
-                lambda: found if len(found := descendants(server.pid)) >= fewest else None, "the children", 30
-            )
-        finally:
-            server.kill()
-    wait_for(lambda: not any(is_running(pid) for pid in below), "the sandbox to end", 10)
+    demand_that_all_ends_with(command, fewest)

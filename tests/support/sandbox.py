@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ from assay.domain.evaluator import Interface, Language, Revision
 from assay.domain.outcome import Call, Limits, Outcome, Returned
 from assay.ports import Runner
 from assay.runners.sandbox.doctor import RUNGS
+from support.server import wait_for
 
 LADDER = [RUNGS[0], RUNGS[1], RUNGS[3]]
 IMPATIENT = Limits(wall_s=4.0)
@@ -85,3 +88,15 @@ def is_running(pid: int) -> bool:
 
 def own_descendants() -> set[int]:
     return descendants(os.getpid())
+
+
+def demand_that_all_ends_with(command: Sequence[str], fewest: int) -> None:
+    """Start a server of at least so many processes, kill it, and hold that none of them outlives it."""
+    with subprocess.Popen(command) as server:
+        try:
+            below = wait_for(
+                lambda: found if len(found := descendants(server.pid)) >= fewest else None, "the children", 30
+            )
+        finally:
+            server.kill()
+    wait_for(lambda: not any(is_running(pid) for pid in below), "the sandbox to end", 10)
