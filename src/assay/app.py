@@ -23,6 +23,7 @@ from assay.domain.identity import new_id
 from assay.domain.outcome import Limits
 from assay.engine import Engine, RunnerKey
 from assay.errors import ConfigurationError, NotFoundError
+from assay.guarded_http.address_guard import AddressGuard
 from assay.live.meters import Meters
 from assay.live.pipeline import LivePipeline, Timing
 from assay.ports import CodeRunner, Queue, Runner, Store
@@ -32,7 +33,6 @@ from assay.runners.local.runner import LocalRunner
 from assay.runners.restricted.runner import RestrictedRunner
 from assay.runners.sandbox.doctor import Finding, examine
 from assay.runners.sandbox.runner import SandboxRunner
-from assay.runners.webhook.address_guard import AddressGuard
 from assay.runners.webhook.runner import WebhookRunner
 from assay.settings import Settings
 from assay.store.opening import open_store

@@ -18,10 +18,10 @@ from assay.domain.outcome import Limits
 from assay.domain.signal import Nothing, Raise, fold
 from assay.domain.trace import Trace, agent_id_of
 from assay.engine import Engine
+from assay.guarded_http.address_guard import AddressGuard
 from assay.ingest.assembly import assemble
 from assay.ingest.otlp import BodyLimits
 from assay.ingest.plain import decode_plain
-from assay.runners.webhook.address_guard import AddressGuard
 from assay.runners.webhook.runner import WebhookRunner
 from assay.testing import FixedClock, a_trace, returning
 from support.cases import Case, allowed, built, cases_of, name_of

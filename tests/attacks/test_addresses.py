@@ -11,9 +11,9 @@ import pytest_asyncio
 
 from assay.domain.outcome import Call, Limits, Raised, Returned
 from assay.errors import ConfigurationError
-from assay.runners.webhook.address_guard import AddressGuard
+from assay.guarded_http.address_guard import AddressGuard
+from assay.guarded_http.target import masked
 from assay.runners.webhook.runner import WebhookRunner
-from assay.runners.webhook.target import masked
 from support.endpoint import Endpoint, Request, answering, external, failure_of, outcomes_of, returned_by
 
 ELSEWHERE = "192.0.2.1"

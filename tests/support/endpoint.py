@@ -11,7 +11,7 @@ from typing import Any, Self, TypeAlias
 
 from assay.domain.evaluator import Revision
 from assay.domain.outcome import Call, Limits, Outcome, Raised, Returned
-from assay.runners.webhook.address_guard import AddressGuard
+from assay.guarded_http.address_guard import AddressGuard
 from assay.runners.webhook.runner import WebhookRunner
 from assay.testing import a_revision
 

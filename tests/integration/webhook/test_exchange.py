@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from assay.domain.outcome import Call, Limits, Returned
-from assay.runners.webhook.address_guard import AddressGuard
+from assay.guarded_http.address_guard import AddressGuard
 from assay.runners.webhook.runner import WebhookRunner
 from support.endpoint import (
     LOOPBACK,

@@ -11,8 +11,8 @@ import pytest
 import pytest_asyncio
 
 from assay.domain.outcome import Call, Limits, Outcome, Raised, Returned, Unavailable
+from assay.guarded_http.address_guard import AddressGuard
 from assay.runners.webhook import runner as runner_module
-from assay.runners.webhook.address_guard import AddressGuard
 from assay.runners.webhook.runner import WebhookRunner
 from support.endpoint import LOOPBACK, Behaviour, Endpoint, Request, answering, external, in_turn, sending
 

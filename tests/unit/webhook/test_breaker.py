@@ -2,8 +2,8 @@
 
 import pytest
 
+from assay.guarded_http.failure import CallError
 from assay.runners.webhook.breaker import Breaker
-from assay.runners.webhook.failure import CallError
 
 PROBE_S = 8.0
 

@@ -1,6 +1,6 @@
 """A breaker: an endpoint that fails again and again is left alone for a while, then tried with a single call."""
 
-from assay.runners.webhook.failure import LONGEST_WAIT_S, CallError
+from assay.guarded_http.failure import LONGEST_WAIT_S, CallError
 
 FAILURES_TO_OPEN = 5
 FIRST_OPEN_S = 5.0

@@ -12,12 +12,15 @@ import stamina
 from assay.domain.evaluator import Revision
 from assay.domain.json_value import JsonValue
 from assay.domain.outcome import Call, Inspection, Limits, Outcome, Raised, Returned, Unavailable
-from assay.runners.webhook.address_guard import AddressGuard
+from assay.guarded_http.address_guard import AddressGuard
+from assay.guarded_http.answer import json_of
+from assay.guarded_http.exchange import Exchange
+from assay.guarded_http.failure import CallError
+from assay.guarded_http.target import masked
+from assay.interfaces.webhook import SCHEMA_VERSION
 from assay.runners.webhook.breaker import Breaker
-from assay.runners.webhook.exchange import Exchange
-from assay.runners.webhook.failure import CallError
-from assay.runners.webhook.target import masked
 
+SCHEMA = str(SCHEMA_VERSION).encode()
 ATTEMPTS = 3
 FIRST_WAIT_S = 0.2
 LONGEST_PENDING_S = 60.0
@@ -127,13 +130,14 @@ class _Delivery:
         self._demand_size()
         self.attempts += 1
         try:
-            value = await self._exchange.post(
+            answer = await self._exchange.post(
                 self._url,
                 self._body,
-                key=self._key,
+                headers=[(b"Assay-Schema-Version", SCHEMA), (b"Idempotency-Key", self._key.encode())],
                 left_s=self._ends - time.monotonic(),
                 budget_s=self._limits.wall_s,
             )
+            value = json_of(answer, masked(self._url))
         except CallError as error:
             if error.passing or error.kind == "timeout":
                 self._breaker.failed(error, time.monotonic())

@@ -3,7 +3,7 @@
 import httpcore2
 import httpx2
 
-from assay.runners.webhook.failure import CallError
+from assay.guarded_http.failure import CallError
 
 LONGEST_SHOWN = 200
 

@@ -2,23 +2,21 @@
 
 import asyncio
 import ssl
+from collections.abc import Sequence
 
 import httpcore2
 
-from assay.domain.json_value import JsonValue
 from assay.domain.outcome import RaisedKind
-from assay.interfaces.webhook import SCHEMA_VERSION
-from assay.runners.webhook.address_guard import AddressGuard, BlockedAddressError, GuardedBackend
-from assay.runners.webhook.answer import demand_success, json_of, read_body
-from assay.runners.webhook.failure import CallError
-from assay.runners.webhook.target import masked, shortened, target
+from assay.guarded_http.address_guard import AddressGuard, BlockedAddressError, GuardedBackend
+from assay.guarded_http.answer import demand_success, read_body
+from assay.guarded_http.failure import CallError
+from assay.guarded_http.target import masked, shortened, target
 
 HEADERS = [
     (b"Content-Type", b"application/json"),
     (b"Accept", b"application/json"),
     (b"Accept-Encoding", b"identity"),
     (b"User-Agent", b"Assay"),
-    (b"Assay-Schema-Version", str(SCHEMA_VERSION).encode()),
 ]
 
 
@@ -35,19 +33,20 @@ class Exchange:
             network_backend=self._backend,
         )
 
-    async def post(self, url: str, body: bytes, *, key: str, left_s: float, budget_s: float) -> JsonValue:
-        """Return the JSON answered within `left_s`; raise CallError, whose message names the whole budget.
+    async def post(
+        self, url: str, body: bytes, *, headers: Sequence[tuple[bytes, bytes]], left_s: float, budget_s: float
+    ) -> bytes:
+        """Return the body answered within `left_s`; raise CallError, whose message names the whole budget.
 
-        The key goes along as Idempotency-Key.
+        The headers go along with those that say the body is JSON.
         """
         shown = masked(url)
         endpoint = target(url)
-        headers = [*HEADERS, (b"Idempotency-Key", key.encode())]
         try:
             async with asyncio.timeout(left_s):
-                async with self._pool.stream("POST", endpoint, headers=headers, content=body) as response:
+                async with self._pool.stream("POST", endpoint, headers=[*HEADERS, *headers], content=body) as response:
                     demand_success(response, shown)
-                    answer = await read_body(response, shown)
+                    return await read_body(response, shown)
         except (TimeoutError, httpcore2.TimeoutException) as error:
             raise CallError("timeout", f"{shown} did not answer within {budget_s:g} s.") from error
         except BlockedAddressError as error:
@@ -57,7 +56,6 @@ class Exchange:
             ) from error
         except (httpcore2.NetworkError, httpcore2.ProtocolError, ssl.SSLError) as error:
             raise _unreached(error, shown) from error
-        return json_of(answer, shown)
 
     async def close(self) -> None:
         """Close all connections."""

@@ -9,8 +9,8 @@ import httpcore2
 import msgspec
 
 from assay.domain.json_value import JsonValue
-from assay.runners.webhook.failure import LONGEST_WAIT_S, CallError
-from assay.runners.webhook.target import masked
+from assay.guarded_http.failure import LONGEST_WAIT_S, CallError
+from assay.guarded_http.target import masked
 
 RESPONSE_BYTES = 1024 * 1024
 OK = range(200, 300)
