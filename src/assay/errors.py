@@ -87,6 +87,12 @@ class StoreUnavailableError(AssayError):
     code = "store-unavailable"
 
 
+class SecretUnreadableError(AssayError):
+    """A stored secret cannot be opened with this server's keys: give it the key, or set the secret again."""
+
+    code = "secret-unreadable"
+
+
 class ConfigurationError(AssayError):
     """A setting cannot be used: the message names it and what is allowed."""
 
