@@ -41,8 +41,8 @@ bench: install
 	$(BIN)/python tests/bench/run.py
 
 lock: install
-	$(LOCK) pyproject.toml --extra demo --extra daytona --group dev -o requirements/dev.txt
-	$(LOCK) pyproject.toml --extra demo -c requirements/dev.txt -o requirements/runtime.txt
+	$(LOCK) pyproject.toml --extra demo --extra daytona --extra evaluators --group dev -o requirements/dev.txt
+	$(LOCK) pyproject.toml --extra demo --extra evaluators -c requirements/dev.txt -o requirements/runtime.txt
 
 clean:
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis
