@@ -60,9 +60,7 @@ def test_noise_never_counts_as_an_answer(noise: bytes, cuts: list[int]) -> None:
         frames.BEGUN + result(0, b"1" * (Limits().result_bytes + 1)),
         frames.BEGUN + result(0, b"1", logs=b"x" * (Limits().log_bytes + 1)),
         frames.BEGUN + frames.RESULT.pack(BATCH, 0, 0, 0.0, 0, 0xFFFFFFFF, 0),
-        stream([b"1"]) + b"x",
         stream([b"1"])[:-1] + b"x",
-        frames.BEGUN + result(0, b"1") + result(1, b"1"),
     ],
 )
 def test_what_the_harness_cannot_have_sent_is_a_forgery(data: bytes) -> None:
@@ -82,3 +80,11 @@ def test_nothing_is_read_after_memory_ran_out() -> None:
     assert len(reader.round.outcomes) == 1
     assert isinstance(reader.round.memory, Exceeded)
     assert reader.round.memory.budget == "memory"
+
+
+@given(st.binary(max_size=80), st.lists(st.integers(0, 200), max_size=4))
+def test_what_follows_a_batch_is_left_for_the_next(more: bytes, cuts: list[int]) -> None:
+    data = stream([b"1", b"2"])
+    reader = read(data + more, 2, cuts)
+    assert reader.complete
+    assert (data + more).startswith(data + reader.rest)

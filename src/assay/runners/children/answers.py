@@ -113,7 +113,7 @@ def _signal_name(number: int) -> str:
 
 
 def _is_too_deep(raw: bytes) -> bool:
-    if raw.count(b"[") + raw.count(b"{") <= _MAX_DEPTH:
+    if len(raw) <= 2 * _MAX_DEPTH or raw.count(b"[") + raw.count(b"{") <= _MAX_DEPTH:
         return False
     waiting: list[tuple[Any, int]] = [(_decode_value(raw), 1)]
     while waiting:

@@ -121,7 +121,7 @@ class Batches:
         item, started, log, answer, reset = self._item, self._started, self._log, self._worker.answer, self._reset
         pack, clock, get_size, send = _pack, _clock, _length, self._channel.sendall
         pending: list[bytes] = []
-        position, waiting, flushed, argument = 0, 0, clock(), 0
+        position, waiting, flushed, argument, half = 0, 0, clock(), 0, count // 2
         for number in range(count):
             arguments: list[memoryview] = []
             for _ in range(width):
@@ -145,7 +145,8 @@ class Batches:
             if written:
                 pending.append(logs)
             waiting += size + log_size
-            if waiting > _FLUSH_BYTES or now - flushed > _FLUSH_S or status == _MEMORY:
+            # The first half lets the server send the next batch while the second is being answered.
+            if waiting > _FLUSH_BYTES or now - flushed > _FLUSH_S or number == half or status == _MEMORY:
                 send(_join(pending))
                 if status == _MEMORY:
                     return False

@@ -2,11 +2,11 @@
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from assay.domain.outcome import Call, Limits, Outcome
+from assay.domain.outcome import Limits, Outcome
 
 BATCH_ITEMS = 256
 BATCH_BYTES = 1024 * 1024
@@ -42,7 +42,7 @@ class Request:
 
 @dataclass(slots=True)
 class Item:
-    """One call of a request, with the bytes that will be shipped for it.
+    """One call of a request; `size` is how many bytes of its arguments are shipped.
 
     `alone`: it ended a process that others had used before, so it is run once more with nobody to blame but itself.
     `failures` counts the times that we could not run it.
@@ -62,13 +62,17 @@ class Item:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """What a child needs to run a revision: never shared between projects."""
+    """What a child needs to run a revision: never shared between projects.
+
+    `unread` are the positions of the arguments that the code never reads, so that they are not shipped.
+    """
 
     key: Key
     entry: str
     code: bytes
     source: bytes
     limits: Limits
+    unread: tuple[int, ...] = ()
 
     @property
     def project_id(self) -> str:
@@ -96,16 +100,12 @@ class Waiting:
         """Return how many evaluations of this program make a batch at most."""
         return min(BATCH_ITEMS, int(BATCH_S / max(self._paces.get(key, 0.0), 1e-6)) or 1)
 
-    def add(
-        self, program: Program, calls: Iterable[tuple[int, Call]], unread: frozenset[int], request: Request
-    ) -> None:
-        """Queue these calls, leaving out the arguments that the code never reads."""
-        queue = self._queue_of(program)
-        for index, call in calls:
-            arguments: Sequence[bytes] = call.arguments
-            if unread:
-                arguments = [b"" if at in unread else raw for at, raw in enumerate(arguments)]
-            queue.append(Item(request, index, arguments, sum(map(len, arguments))))
+    def add(self, program: Program, items: Sequence[Item]) -> None:
+        """Queue these items; what the code never reads of them weighs nothing."""
+        for at in program.unread:
+            for item in items:
+                item.size -= len(item.arguments[at])
+        self._queue_of(program).extend(items)
 
     def put_back(self, program: Program, items: Sequence[Item]) -> None:
         """Queue items again, before those of their program that wait already."""
@@ -139,8 +139,11 @@ class Waiting:
                     return program, batch
         return None
 
-    def take_more(self, key: Key) -> list[Item]:
-        """Return a batch of the same program at once, when that is all that waits; nothing otherwise."""
+    def take_more(self, key: Key, places: int) -> list[Item]:
+        """Return a batch of the same program at once, when that is all that waits; nothing otherwise.
+
+        Towards the end batches grow smaller, so that so many places finish together.
+        """
         project_id = key[0]
         programs = self._projects.get(project_id)
         if programs is None or len(self._projects) != 1 or len(programs) != 1 or key not in programs:
@@ -148,7 +151,7 @@ class Waiting:
         _, queue = programs[key]
         if queue[0].alone:
             return []
-        batch = _cut(queue, self._most(key))
+        batch = _cut(queue, min(self._most(key), max(_SPLIT_FROM, len(queue) // (2 * places))))
         if not queue:
             self._forget(project_id, key)
         return batch
@@ -169,11 +172,14 @@ def _cut(queue: deque[Item], count: int) -> list[Item]:
     """Take a batch off the queue; an item that must be alone is one. What nobody waits for is thrown away."""
     batch: list[Item] = []
     size = 0
+    wanted: Request | None = None
     while queue and len(batch) < count:
         item = queue[0]
-        if item.request.abandoned:
-            queue.popleft()
-            continue
+        if item.request is not wanted:
+            if item.request.abandoned:
+                queue.popleft()
+                continue
+            wanted = item.request
         if batch and (item.alone or size + item.size > BATCH_BYTES):
             break
         batch.append(queue.popleft())

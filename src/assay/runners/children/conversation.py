@@ -4,6 +4,9 @@ import asyncio
 import os
 import struct
 import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -43,56 +46,101 @@ class Round:
     memory: Outcome | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """A batch that was sent: so many evaluations, after `offset` that the child was given before."""
+
+    batch_id: bytes
+    count: int
+    offset: int
+
+
 class Conversation:
-    """Rounds with one child, in the order of the batches it is given."""
+    """Batches sent to one child, and the rounds in which it answers them, in the same order."""
 
     def __init__(self, child: Child, program: Program) -> None:
         self._child = child
         self._program = program
         self._limits = program.limits
-        self._rounds = 0
-        self._asked = 0
+        self._asked: deque[_Asked] = deque()
+        self._given = 0
+        self._heard = 0
+        self._sending: asyncio.Future[None] | None = None
+        self._unread = b""
+        self._killed = False
         self.begun = False
 
     @property
     def fresh(self) -> bool:
-        """Tell whether the child has been given no more than its first batch."""
-        return self._rounds == 1
+        """Tell whether the round heard last was the child's first."""
+        return self._heard == 1
 
-    async def converse(self, items: list[Item]) -> Round:
-        """Run one batch. Nothing the child sends is trusted beyond its own batch."""
-        loop, channel = asyncio.get_running_loop(), self._child.channel
+    def ask(self, items: list[Item]) -> None:
+        """Send a batch, behind those sent before."""
         batch_id = os.urandom(8)
-        request = _request(self._program, items, batch_id, first=not self._rounds)
-        offset = self._asked
-        self._rounds += 1
-        self._asked += len(items)
-        reader = _Reader(batch_id, len(items), self._limits, self.begun)
-        watch = _Watch(self._child, reader, self._limits, offset, len(items))
-        sending = asyncio.ensure_future(loop.sock_sendall(channel, request))
+        request = _request(self._program, items, batch_id, first=not self._given)
+        self._asked.append(_Asked(batch_id=batch_id, count=len(items), offset=self._given))
+        self._given += len(items)
+        self._sending = asyncio.ensure_future(self._send(self._sending, request))
+
+    async def _send(self, before: asyncio.Future[None] | None, request: bytes) -> None:
+        if before is not None:
+            await asyncio.wait((before,))
+        # A child that is gone shows when it is listened to.
+        with suppress(OSError):
+            await asyncio.get_running_loop().sock_sendall(self._child.channel, request)
+
+    async def hear(self, more: Callable[[], list[Item]]) -> Round:
+        """Return the round of the batch asked first. Nothing the child sends is trusted beyond its own batch.
+
+        `more` gives the batch to be asked next, once this one is being answered, so that the child need not wait.
+        """
+        loop, channel, asked = asyncio.get_running_loop(), self._child.channel, self._asked.popleft()
+        self._heard += 1
+        reader = _Reader(asked.batch_id, asked.count, self._limits, self.begun)
+        watch = _Watch(self._child, reader, self._limits, asked.offset, asked.count)
+        data, self._unread = self._unread, b""
         try:
-            while not reader.complete:
+            while True:
+                if data and not self._follows(reader, asked, data):
+                    break
+                if reader.round.outcomes and not self._asked and (items := more()):
+                    self.ask(items)
                 try:
                     data = await loop.sock_recv(channel, _READ_BYTES)
                 except OSError:
                     data = b""
                 if not data:
-                    reader.round.end = ("hung" if watch.fired else "closed") if reader.begun else "not-begun"
-                    break
-                if not reader.feed(data):
-                    break
-                if self._child.progress()[0] < offset + len(reader.round.outcomes):
-                    reader.round.end = "forged"
+                    self._killed = self._killed or watch.fired
+                    reader.round.end = ("hung" if self._killed else "closed") if reader.begun else "not-begun"
                     break
         finally:
             watch.stop()
-            if not sending.done():
-                sending.cancel()
-            await asyncio.gather(sending, return_exceptions=True)
+            self._killed = self._killed or watch.fired
         self.begun = reader.begun
         if reader.round.end != "answered":
-            self._find_culprit(reader.round, offset, len(items))
+            self._find_culprit(reader.round, asked.offset, asked.count)
         return reader.round
+
+    def _follows(self, reader: "_Reader", asked: _Asked, data: bytes) -> bool:
+        """Take in what the child said; tell whether more of the batch is to come."""
+        if not reader.feed(data):
+            return False
+        if self._child.progress()[0] < asked.offset + len(reader.round.outcomes):
+            reader.round.end = "forged"
+            return False
+        if reader.complete:
+            self._unread = reader.rest
+            if reader.rest and not self._asked:
+                reader.round.end = "forged"
+            return False
+        return True
+
+    async def close(self) -> None:
+        """Stop sending."""
+        if self._sending is not None and not self._sending.done():
+            self._sending.cancel()
+            await asyncio.gather(self._sending, return_exceptions=True)
 
     def _find_culprit(self, ended: Round, offset: int, count: int) -> None:
         """Ask the child's own counter, as far as it agrees with what was asked and answered."""
@@ -110,6 +158,8 @@ def _request(program: Program, items: list[Item], batch_id: bytes, *, first: boo
     entry = program.entry.encode() if first else b""
     code, source = (program.code, program.source) if first else (b"", b"")
     arguments = [raw for item in items for raw in item.arguments]
+    for at in program.unread:
+        arguments[at::width] = [b""] * len(items)
     return b"".join(
         (
             frames.REQUEST.pack(batch_id, len(items), width, len(entry), len(code), len(source)),
@@ -210,6 +260,7 @@ class _Reader:
         self._buffer = b""
         self.begun = begun
         self.complete = False
+        self.rest = b""
         self.round = Round()
 
     def feed(self, data: bytes) -> bool:
@@ -223,9 +274,9 @@ class _Reader:
         unpack, head_size = frames.RESULT.unpack_from, frames.RESULT.size
         outcomes, limits = self.round.outcomes, self._limits
         largest, most_logs, expected = limits.result_bytes + 65536, limits.log_bytes, len(outcomes)
-        while end - position >= head_size:
+        while expected < self._count and end - position >= head_size:
             batch_id, item, status, spent_s, written, size, log_size = unpack(buffer, position)
-            if batch_id != self._batch_id or item != expected or item >= self._count:
+            if batch_id != self._batch_id or item != expected:
                 return self._end("forged")
             if size > largest or log_size > most_logs:
                 return self._end("forged")
@@ -234,7 +285,8 @@ class _Reader:
             if end < middle + log_size:
                 break
             position = middle + log_size
-            outcome = outcome_of(status, buffer[start:middle], buffer[middle:position], written, spent_s, limits)
+            logs = buffer[middle:position] if log_size else b""
+            outcome = outcome_of(status, buffer[start:middle], logs, written, spent_s, limits)
             if outcome is None:
                 return self._end("forged")
             if status == frames.STATUS_MEMORY:
@@ -244,8 +296,9 @@ class _Reader:
             expected += 1
         rest = self._buffer = buffer[position:]
         if expected == self._count:
-            self.complete = rest == self._batch_id
-            return self._batch_id.startswith(rest) or self._end("forged")
+            self.complete = rest.startswith(self._batch_id)
+            self.rest = rest[len(self._batch_id) :]
+            return self.complete or self._batch_id.startswith(rest) or self._end("forged")
         return True
 
     def _end(self, end: Literal["forged", "memory"]) -> bool:

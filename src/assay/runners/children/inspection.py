@@ -2,6 +2,7 @@
 
 import ast
 import marshal
+import sys
 import types
 from collections.abc import Callable
 from typing import Any, TypeAlias, cast
@@ -35,9 +36,10 @@ def plainly(tree: ast.Module) -> types.CodeType:
 
 
 def inspect_source(source: bytes, compile_tree: Compile) -> tuple[dict[str, Any], bytes]:
-    """Return a description of the source (names, unread arguments by entry point, or defect) and its marshalled code.
+    """Return a description of the source (names, unread arguments by entry point, or defect), and what a worker loads.
 
-    Line and column of a defect are 1-based and the author's own.
+    That is the marshalled pair of the code and whether it is tame. Line and column of a defect are 1-based and the
+    author's own.
     """
     try:
         text = source.decode("utf-8", "surrogatepass").removeprefix("\ufeff")
@@ -45,6 +47,7 @@ def inspect_source(source: bytes, compile_tree: Compile) -> tuple[dict[str, Any]
         names: dict[str, int | None] = {}
         _bind(tree.body, names)
         unread = {entry: _unread(tree, entry) for entry in ("evaluate", "handler")}
+        tame = _is_tame(tree)
         code = compile_tree(tree)
     except RefusedCodeError as error:
         return _defect(str(error), error.line, None, kind="sandbox-violation"), b""
@@ -52,7 +55,7 @@ def inspect_source(source: bytes, compile_tree: Compile) -> tuple[dict[str, Any]
         return _defect(error.msg, error.lineno, error.offset), b""
     except (ValueError, RecursionError, MemoryError) as error:
         return _defect(str(error) or f"the source is too deeply nested ({type(error).__name__})", None, None), b""
-    return {"names": names, "unread": unread, "defect": None}, marshal.dumps(code)
+    return {"names": names, "unread": unread, "defect": None}, marshal.dumps((code, tame))
 
 
 def _defect(message: str, line: int | None, column: int | None, kind: str = "syntax-error") -> dict[str, Any]:
@@ -155,6 +158,17 @@ def _reveals(node: ast.AST) -> bool:
     if isinstance(node, ast.MatchClass):
         return any(_suspicious(name) or name.startswith("_") for name in node.kwd_attrs)
     return isinstance(node, ast.Constant) and isinstance(node.value, str) and "__" in node.value
+
+
+def _is_tame(tree: ast.Module) -> bool:
+    """Tell whether the code provably leaves builtins, streams and limits of its process alone; when in doubt, not.
+
+    Beside what reveals, a module can lead to them that another one has imported, as in `typing.contextlib`.
+    """
+    return not any(
+        _reveals(node) or (isinstance(node, ast.Attribute) and node.attr in sys.stdlib_module_names)
+        for node in ast.walk(tree)
+    )
 
 
 def _suspicious(name: str) -> bool:

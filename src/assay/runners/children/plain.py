@@ -7,6 +7,7 @@ from typing import Any
 
 MAX_DEPTH = 64
 _SCALARS = (str, int, float, bool, type(None))
+_FEW = 32
 
 
 class UnfitValueError(Exception):
@@ -41,6 +42,10 @@ def plain(value: Any, room: int) -> tuple[Any, int]:
         return value, 1
     if kind is bool or kind is int or value is None:
         return value, 1
+    if kind is dict and len(value) <= _FEW:
+        size = _flat_size(value)
+        if 0 < size <= room:
+            return value, size
     if not (isinstance(value, (dict, list, tuple, str, int, float)) or _is_scalar_array(value)):
         raise UnfitValueError(
             "unsupported-return-type",
@@ -48,6 +53,26 @@ def plain(value: Any, room: int) -> tuple[Any, int]:
         )
     walk = _Walk(room)
     return _nested(value, "", 1, walk), room - walk.room
+
+
+def _flat_size(value: dict[Any, Any]) -> int:
+    """Return the least bytes of JSON of a dict of short names and plain scalars; 0 where it must be walked."""
+    size = 2
+    for key, item in value.items():
+        if type(key) is not str or not key.isascii():
+            return 0
+        kind: Any = type(item)
+        if kind is float:
+            if item - item != 0.0:
+                return 0
+        elif kind is str:
+            if not item.isascii():
+                return 0
+            size += len(item)
+        elif kind is not bool and kind is not int and item is not None:
+            return 0
+        size += len(key) + 4
+    return size
 
 
 def _nested(value: Any, path: str, depth: int, walk: _Walk) -> Any:

@@ -5,10 +5,11 @@ import math
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
+from functools import partial
 from weakref import WeakValueDictionary
 
-from assay.domain.outcome import Call, Exceeded, Outcome, Unavailable
+from assay.domain.outcome import Exceeded, Outcome, Unavailable
 from assay.errors import SandboxUnavailableError
 from assay.runners.children import frames
 from assay.runners.children.answers import forger, out_of_time, outcome_of_death
@@ -19,7 +20,6 @@ from assay.runners.children.zygote_process import SILENCE_S, Child, Launch, Zygo
 # A batch that runs longer than this no longer keeps others from starting.
 _BRISK_S = 0.1
 _LEAST_CHILDREN = 32
-_BATCHES_A_CHILD = 8
 _MOST_FAILURES = 3
 _STEP_OF_NICENESS = 5
 _MOST_NICENESS = 15
@@ -30,11 +30,12 @@ _INSPECT_MEMORY = 512 * 1024 * 1024
 
 
 class _Running:
-    """A batch in a child."""
+    """A batch in a child, and the one that follows it there."""
 
     def __init__(self, program: Program, items: list[Item]) -> None:
         self.program = program
         self.items = items
+        self.following: list[Item] = []
         self.child: Child | None = None
         self.brisk = True
         self.due_by = math.inf
@@ -42,7 +43,12 @@ class _Running:
     @property
     def abandoned(self) -> bool:
         """Tell whether nobody waits for any of it any more."""
-        return all(item.request.abandoned for item in self.items)
+        return all(item.request.abandoned for item in self.unsettled)
+
+    @property
+    def unsettled(self) -> list[Item]:
+        """Return all items that have no outcome yet, or may have none."""
+        return [*self.items, *self.following]
 
 
 class Pool:
@@ -85,15 +91,13 @@ class Pool:
         """Return the process ids of the zygotes."""
         return [zygote.pid for zygote in self._zygotes]
 
-    async def run(
-        self, program: Program, calls: Iterable[tuple[int, Call]], unread: frozenset[int], request: Request
-    ) -> list[Outcome]:
-        """Run these calls, and return the outcomes of the whole request when all are there."""
+    async def run(self, program: Program, items: Sequence[Item], request: Request) -> list[Outcome]:
+        """Run these items, and return the outcomes of their whole request when all are there."""
         if self._closed:
-            for index, _ in calls:
-                request.settle(index, _shut())
+            for item in items:
+                item.settle(_shut())
         else:
-            self._waiting.add(program, calls, unread, request)
+            self._waiting.add(program, items)
             self._dispatch_soon()
         try:
             return await request.done
@@ -138,7 +142,7 @@ class Pool:
         running = self._running.pop(task)
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            for item in running.items:
+            for item in running.unsettled:
                 item.settle(Unavailable(cause=f"the sandbox failed: {type(error).__name__}: {error}"))
         self._dispatch_soon()
 
@@ -150,6 +154,7 @@ class Pool:
         """Run a batch in a new child, and further ones of the same revision while nothing else waits."""
         program = running.program
         timer = asyncio.get_running_loop().call_later(_BRISK_S, self._give_way, running)
+        conversation: Conversation | None = None
         try:
             zygote = await self._zygote()
             if running.abandoned:
@@ -166,26 +171,33 @@ class Pool:
                 self._niceness(program.project_id),
             )
             conversation = Conversation(child, program)
-            for _ in range(_BATCHES_A_CHILD):
+            conversation.ask(running.items)
+            while running.items:
                 begun = time.monotonic()
                 running.due_by = begun + longest_s(limits, len(running.items)) + SILENCE_S
-                ended = await conversation.converse(running.items)
+                ended = await conversation.hear(partial(self._follow, running))
                 if ended.end != "answered":
                     await self._judge(running, child, conversation, ended)
                     return
                 self._waiting.note_pace(program.key, (time.monotonic() - begun) / len(running.items))
                 _settle(running.items, ended.outcomes)
-                running.items = self._waiting.take_more(program.key) if running.brisk else []
-                if not running.items:
-                    return
+                running.items, running.following = running.following, []
+                if not running.items and self._follow(running):
+                    running.items, running.following = running.following, []
+                    conversation.ask(running.items)
         except (ZygoteLostError, SandboxUnavailableError) as error:
             self._try_again(running, str(error))
-        else:
-            self._waiting.put_back(program, running.items)
         finally:
             timer.cancel()
+            if conversation is not None:
+                await conversation.close()
             if running.child is not None:
                 running.child.close()
+
+    def _follow(self, running: _Running) -> list[Item]:
+        """Return what the child of a brisk batch is given next, if that is all that waits."""
+        running.following = self._waiting.take_more(running.program.key, self._workers) if running.brisk else []
+        return running.following
 
     def _niceness(self, project_id: str) -> int:
         """Return how far a project's next child gives way on the CPU: further with each child that it keeps busy.
@@ -242,21 +254,22 @@ class Pool:
         else:
             culprit.settle(verdict)
             rest.remove(culprit)
-        self._waiting.put_back(running.program, rest)
+        self._waiting.put_back(running.program, [*rest, *running.following])
 
     def _judge_forgery(self, running: _Running) -> None:
         """Believe nothing of a batch in which something was forged: each evaluation gets a process of its own."""
         if len(running.items) == 1:
             running.items[0].settle(forger())
-            return
-        for item in running.items:
-            item.alone = True
-        self._waiting.put_back(running.program, running.items)
+        else:
+            for item in running.items:
+                item.alone = True
+            self._waiting.put_back(running.program, running.items)
+        self._waiting.put_back(running.program, running.following)
 
     def _try_again(self, running: _Running, cause: str) -> None:
         """Queue again what we could not run, unless that failed repeatedly."""
         again: list[Item] = []
-        for item in running.items:
+        for item in running.unsettled:
             item.failures += 1
             if item.failures >= _MOST_FAILURES:
                 item.settle(Unavailable(cause=cause))
@@ -286,7 +299,7 @@ class Pool:
     async def close(self) -> None:
         """Kill everything; what waits or runs ends as Unavailable."""
         self._closed = True
-        items = [*self._waiting.drain(), *[item for running in self._running.values() for item in running.items]]
+        items = [*self._waiting.drain(), *[item for running in self._running.values() for item in running.unsettled]]
         for zygote in self._zygotes:
             zygote.lose()
         tasks = list(self._running)
@@ -299,7 +312,7 @@ class Pool:
 
 def _settle(items: list[Item], outcomes: list[Outcome]) -> None:
     for item, outcome in zip(items, outcomes, strict=False):
-        item.settle(outcome)
+        item.request.settle(item.index, outcome)
 
 
 def _shut() -> Unavailable:

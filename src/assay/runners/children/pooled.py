@@ -12,7 +12,7 @@ import msgspec
 from assay.domain.evaluator import ENTRY_POINTS, Revision
 from assay.domain.outcome import Call, Defect, Exceeded, Inspection, Limits, Outcome, Raised, Unavailable
 from assay.errors import AssayError, SandboxUnavailableError
-from assay.runners.children.batches import Program, Request
+from assay.runners.children.batches import Item, Program, Request
 from assay.runners.children.faults import VIOLATION
 from assay.runners.children.pool import Pool
 from assay.runners.children.zygote_process import ZygoteLostError
@@ -104,21 +104,22 @@ class PooledRunner:
             code=compiled.code,
             source=compiled.source,
             limits=limits,
+            unread=tuple(compiled.unread.get(entry, ())),
         )
         request = Request(len(calls))
-        fitting: list[tuple[int, Call]] = []
+        items: list[Item] = []
         for index, call in enumerate(calls):
             size = sum(map(len, call.arguments))
             if size > limits.payload_bytes:
                 message = f"the arguments have {size} bytes of JSON; at most {limits.payload_bytes} are allowed"
                 request.settle(index, Exceeded(budget="payload", message=message))
             else:
-                fitting.append((index, call))
+                items.append(Item(request, index, call.arguments, size))
         try:
             pool = await self._pool_of(_RUN_AS[revision.language])
         except AssayError as error:
             return [Unavailable(cause=str(error)) for _ in calls]
-        return await pool.run(program, fitting, compiled.unread.get(entry, frozenset()), request)
+        return await pool.run(program, items, request)
 
     async def inspect(self, language: str, source: str, project_id: str = "") -> Inspection:
         """Look at a source without running it. Raises SandboxUnavailableError when the sandbox is gone."""

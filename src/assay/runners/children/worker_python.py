@@ -70,11 +70,13 @@ class PythonWorker:
         self._out = self._new_stream()
         self._entry = ""
         self._code: Any = None
+        self._tame = False
         self._source = b""
 
     def load(self, entry: str, code: bytes, source: bytes) -> None:
-        """Take the revision to run; its code is marshalled."""
-        self._entry, self._code, self._source = entry, marshal.loads(code), source
+        """Take the revision to run; its code is what the inspection marshalled."""
+        self._entry, self._source = entry, source
+        self._code, self._tame = marshal.loads(code)
 
     def answer(self, arguments: list[memoryview]) -> tuple[int, bytes]:
         """Run one evaluation in fresh module globals.
@@ -97,7 +99,7 @@ class PythonWorker:
                 value = function(*[_loads(raw) if raw else None for raw in arguments], trace)
             else:
                 value = function(*[_loads(raw) if raw else None for raw in arguments])
-            if _hasattr(value, "__await__"):
+            if _type(value) is not dict and _hasattr(value, "__await__"):
                 value = _drive(value, b"asyncio" in self._source)
             value, size = plain(value, self._result_bytes)
             if size > _SMALL:
@@ -124,6 +126,8 @@ class PythonWorker:
 
     def reset(self) -> None:
         """Undo what the evaluation before did to builtins, streams and limits."""
+        if self._tame:
+            return
         known, current = self._builtins, builtins.__dict__
         _update(current, known)
         if _length(current) != _length(known):
@@ -174,6 +178,6 @@ _RETURNED, _RAISED, _MEMORY, _RESULT = (
 _Module: Callable[[str], types.ModuleType] = types.ModuleType
 _modules = sys.modules
 _loads, _dumps = orjson.loads, orjson.dumps
-_exec, _hasattr, _length, _update = exec, hasattr, len, dict[str, Any].update
+_exec, _hasattr, _length, _type, _update = exec, hasattr, len, type, dict[str, Any].update
 _clear = dict[str, Any].clear
 _set_recursion_limit = sys.setrecursionlimit
