@@ -7,8 +7,10 @@ from typing import Protocol, runtime_checkable
 
 from assay.domain.access import ApiKey
 from assay.domain.agent import Agent
+from assay.domain.channel import Channel, Failing
 from assay.domain.check import Check, CheckStatus
 from assay.domain.evaluator import Evaluator, Revision
+from assay.domain.notification import Delivery, Notification, Owed
 from assay.domain.outcome import Call, Inspection, Limits, Outcome
 from assay.domain.signal import Signal, SignalStatus
 from assay.domain.trace import Span
@@ -148,6 +150,26 @@ class Snapshot(Protocol):
         """Return a page of signals, the one seen last first, and the cursor of the next."""
         ...
 
+    async def channel(self, project_id: str, channel_id: str) -> Channel | None:
+        """Return the channel with this id."""
+        ...
+
+    async def list_channels(self, project_id: str) -> list[Channel]:
+        """Return the project's channels, newest first."""
+        ...
+
+    async def notification(self, notification_id: str) -> Owed | None:
+        """Return a notification that is still owed."""
+        ...
+
+    async def count_notifications(self, channel_id: str) -> int:
+        """Return how many notifications a channel is owed."""
+        ...
+
+    async def list_deliveries(self, channel_id: str, page: Page) -> tuple[list[Delivery], str | None]:
+        """Return a page of a channel's log, newest first, and the cursor of the next."""
+        ...
+
     async def key_by_digest(self, digest: str) -> ApiKey | None:
         """Return the key whose text has this SHA-256."""
         ...
@@ -194,6 +216,46 @@ class Transaction(Snapshot, Protocol):
 
     async def put_signal(self, signal: Signal) -> None:
         """Write the signal, new or changed."""
+        ...
+
+    async def add_channel(self, channel: Channel) -> None:
+        """Write a new channel."""
+        ...
+
+    async def channel_for_update(self, project_id: str, channel_id: str) -> Channel | None:
+        """Return the channel, locked until the transaction ends; so nobody else adds to what gathers for it."""
+        ...
+
+    async def update_channel(self, channel: Channel) -> None:
+        """Write a channel's settings and target; whether it fails stays as it is."""
+        ...
+
+    async def mark_channel(self, channel_id: str, failing: Failing | None) -> None:
+        """Note whether a channel fails; since when stays what it was while it goes on failing."""
+        ...
+
+    async def delete_channel(self, project_id: str, channel_id: str) -> bool:
+        """Delete a channel with its log and what it was owed; return whether it was there."""
+        ...
+
+    async def open_notifications(self, channel_id: str) -> list[Owed]:
+        """Return what still gathers for a channel; the channel must be locked."""
+        ...
+
+    async def notification_for_update(self, notification_id: str) -> Owed | None:
+        """Return a notification that is still owed, locked until the transaction ends."""
+        ...
+
+    async def put_notification(self, owed: Owed) -> None:
+        """Write a notification that is owed, new or changed."""
+        ...
+
+    async def delete_notification(self, notification_id: str) -> None:
+        """Take away a notification that is owed no more."""
+        ...
+
+    async def add_delivery(self, delivery: Delivery) -> None:
+        """Write a line of a channel's log, of which the newest thousand are kept."""
         ...
 
     async def add_key(self, key: ApiKey) -> None:
@@ -297,6 +359,38 @@ class CodeRunner(Runner, Protocol):
 
     async def unready(self) -> str | None:
         """Return why no code can be run now, None when it can."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """The channel took the notification."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotTold:
+    """The channel did not take the notification: why, without secrets; and when it wants the next attempt, if it said.
+
+    `after_s` is in seconds from now.
+    """
+
+    cause: str
+    after_s: float | None = None
+
+
+class Messenger(Protocol):
+    """Brings notifications to channels of one kind."""
+
+    async def shown(self, url: str) -> str:
+        """Return what of a channel's URL may be shown; raise InvalidInputError for one nothing can be sent to."""
+        ...
+
+    async def send(self, channel: Channel, notification: Notification) -> Told | NotTold:
+        """Send once, in bounded time. Never raises for what the other side does; at most one message results."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of everything."""
         ...
 
 

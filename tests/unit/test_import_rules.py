@@ -4,7 +4,7 @@ import grimp
 import pytest
 
 DATA = {"__future__", "collections", "dataclasses", "datetime", "enum", "typing", "types"}
-CALCULATION = {"functools", "hashlib", "itertools", "json", "math", "re", "uuid"}
+CALCULATION = {"functools", "hashlib", "itertools", "json", "math", "re", "uuid", "zoneinfo"}
 FLOORS = {
     "assay.domain": DATA | CALCULATION,
     "assay.interfaces": DATA | {"json", "math", "msgspec"},

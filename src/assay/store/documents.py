@@ -5,8 +5,10 @@ from typing import Any
 
 import msgspec
 
+from assay.domain.channel import Channel
 from assay.domain.check import Check, CheckError, Reading, Verdict
 from assay.domain.evaluator import Revision
+from assay.domain.notification import Delivery, Owed
 from assay.domain.signal import Occurrence, Signal
 from assay.domain.text import mended_value
 from assay.domain.trace import Span
@@ -14,6 +16,9 @@ from assay.domain.trace import Span
 _encoder = msgspec.json.Encoder()
 _decode = msgspec.json.Decoder().decode
 _decode_revision = msgspec.json.Decoder(Revision).decode
+_decode_channel = msgspec.json.Decoder(Channel).decode
+_decode_owed = msgspec.json.Decoder(Owed).decode
+_decode_delivery = msgspec.json.Decoder(Delivery).decode
 _SPAN_FIELDS = frozenset(field.name for field in fields(Span))
 
 
@@ -39,6 +44,21 @@ def decode_span(document: bytes) -> Span:
 def decode_revision(document: bytes) -> Revision:
     """Return the revision."""
     return _decode_revision(document)
+
+
+def decode_channel(document: bytes) -> Channel:
+    """Return the channel."""
+    return _decode_channel(document)
+
+
+def decode_owed(document: bytes) -> Owed:
+    """Return the notification that is owed."""
+    return _decode_owed(document)
+
+
+def decode_delivery(document: bytes) -> Delivery:
+    """Return the delivery."""
+    return _decode_delivery(document)
 
 
 def decode_check(document: bytes) -> Check:

@@ -188,6 +188,40 @@ signals = Table(
     Index("ix_signals_project_id_last_seen_ns", "project_id", "last_seen_ns", "id"),
 )
 
+channels = Table(
+    "channels",
+    metadata,
+    _id(),
+    _text("project_id"),
+    Column("document", LargeBinary, nullable=False),
+    Column("sealed", LargeBinary, nullable=False),
+    Column("failing_since_ns", Nanoseconds, nullable=True),
+    _text("failing_cause", nullable=True),
+    _time("created_at_ns"),
+    Index("ix_channels_project_id", "project_id"),
+)
+
+# What channels have yet to be told; what they were told is in `deliveries`.
+notifications = Table(
+    "notifications",
+    metadata,
+    _id(),
+    _text("channel_id", ForeignKey("channels.id")),
+    Column("is_closed", Boolean, nullable=False),
+    Column("document", LargeBinary, nullable=False),
+    Index("ix_notifications_channel_id", "channel_id"),
+)
+
+deliveries = Table(
+    "deliveries",
+    metadata,
+    _id(),
+    _text("channel_id", ForeignKey("channels.id")),
+    _time("at_ns"),
+    Column("document", LargeBinary, nullable=False),
+    Index("ix_deliveries_channel_id_at_ns", "channel_id", "at_ns", "id"),
+)
+
 keys = Table(
     "keys",
     metadata,

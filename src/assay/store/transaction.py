@@ -7,12 +7,14 @@ from sqlalchemy import Connection
 
 from assay.domain.access import ApiKey
 from assay.domain.agent import Agent
+from assay.domain.channel import Channel, Failing
 from assay.domain.check import Check
 from assay.domain.evaluator import Evaluator, Revision
+from assay.domain.notification import Delivery, Owed
 from assay.domain.signal import Signal
 from assay.domain.trace import Span
 from assay.ports import CheckFilter, Claim, Page, SignalFilter, TraceRecord, Work
-from assay.store import agents, evaluators, keys, signals, traces
+from assay.store import agents, channels, evaluators, keys, notifications, signals, traces
 from assay.store import checks as check_rows
 from assay.store.sessions import Session
 
@@ -106,6 +108,26 @@ class SqlSnapshot:
         """Return a page of signals, the one seen last first, and the cursor of the next."""
         return await self._ask(signals.list_signals, which, page)
 
+    async def channel(self, project_id: str, channel_id: str) -> Channel | None:
+        """Return the channel with this id."""
+        return await self._ask(channels.find_channel, project_id, channel_id)
+
+    async def list_channels(self, project_id: str) -> list[Channel]:
+        """Return the project's channels, newest first."""
+        return await self._ask(channels.list_channels, project_id)
+
+    async def notification(self, notification_id: str) -> Owed | None:
+        """Return a notification that is still owed."""
+        return await self._ask(notifications.find_notification, notification_id)
+
+    async def count_notifications(self, channel_id: str) -> int:
+        """Return how many notifications a channel is owed."""
+        return await self._ask(notifications.count_notifications, channel_id)
+
+    async def list_deliveries(self, channel_id: str, page: Page) -> tuple[list[Delivery], str | None]:
+        """Return a page of a channel's log, newest first, and the cursor of the next."""
+        return await self._ask(notifications.list_deliveries, channel_id, page)
+
     async def key_by_digest(self, digest: str) -> ApiKey | None:
         """Return the key whose text has this SHA-256."""
         return await self._ask(keys.key_by_digest, digest)
@@ -169,6 +191,46 @@ class SqlTransaction(SqlSnapshot):
     async def put_signal(self, signal: Signal) -> None:
         """Write the signal, new or changed."""
         await self._ask(signals.put_signal, signal)
+
+    async def add_channel(self, channel: Channel) -> None:
+        """Write a new channel."""
+        await self._ask(channels.add_channel, channel)
+
+    async def channel_for_update(self, project_id: str, channel_id: str) -> Channel | None:
+        """Return the channel, locked until the transaction ends."""
+        return await self._ask(channels.lock_channel, project_id, channel_id)
+
+    async def update_channel(self, channel: Channel) -> None:
+        """Write a channel's settings and target."""
+        await self._ask(channels.update_channel, channel)
+
+    async def mark_channel(self, channel_id: str, failing: Failing | None) -> None:
+        """Note whether a channel fails."""
+        await self._ask(channels.mark_channel, channel_id, failing)
+
+    async def delete_channel(self, project_id: str, channel_id: str) -> bool:
+        """Delete a channel with its log and what it was owed; return whether it was there."""
+        return await self._ask(channels.delete_channel, project_id, channel_id)
+
+    async def open_notifications(self, channel_id: str) -> list[Owed]:
+        """Return what still gathers for a channel."""
+        return await self._ask(notifications.open_notifications, channel_id)
+
+    async def notification_for_update(self, notification_id: str) -> Owed | None:
+        """Return a notification that is still owed, locked until the transaction ends."""
+        return await self._ask(notifications.lock_notification, notification_id)
+
+    async def put_notification(self, owed: Owed) -> None:
+        """Write a notification that is owed, new or changed."""
+        await self._ask(notifications.put_notification, owed)
+
+    async def delete_notification(self, notification_id: str) -> None:
+        """Take away a notification that is owed no more."""
+        await self._ask(notifications.delete_notification, notification_id)
+
+    async def add_delivery(self, delivery: Delivery) -> None:
+        """Write a line of a channel's log."""
+        await self._ask(notifications.add_delivery, delivery)
 
     async def add_key(self, key: ApiKey) -> None:
         """Write a new key."""
