@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias, TypeVar
 
 import msgspec
 
+from assay.domain.budgets import within
 from assay.domain.check import Check, CheckError, Reading
 from assay.domain.evaluator import ARGUMENTS, ENTRY_POINTS, Interface, Language, Revision
 from assay.domain.identity import derived_id, new_id
@@ -61,7 +62,9 @@ class Engine:
         spans = [span for subject in subjects for span in subject.spans]
         calls = await self.beside_the_loop(spans, lambda: [self._call(revision, subject) for subject in subjects])
         outcomes = iter(
-            await runner.execute(revision, [call for call in calls if isinstance(call, Call)], self._limits)
+            await runner.execute(
+                revision, [call for call in calls if isinstance(call, Call)], within(self._limits, revision)
+            )
         )
         results: list[Check | Unavailable] = []
         for subject, call in zip(subjects, calls, strict=True):

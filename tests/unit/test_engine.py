@@ -1,14 +1,16 @@
 """One revision over many subjects."""
 
 import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
 
+from assay.domain.budgets import MEBIBYTE
 from assay.domain.check import Check
-from assay.domain.evaluator import Interface
+from assay.domain.evaluator import Interface, Revision
 from assay.domain.outcome import Call, Defect, Inspection, Limits, Outcome, Raised, Returned, Unavailable
 from assay.domain.subject import Testcase as Row
 from assay.engine import HEAVY, SPAN_WEIGHT, Engine
@@ -77,6 +79,30 @@ async def test_a_row_without_its_truth_is_errored_and_never_run() -> None:
     statuses = [check.reading.status for check in checks if isinstance(check, Check)]
     assert statuses == ["scored", "errored", "scored"]
     assert [call.arguments[3] for _, call in runner.calls] == [b'"a"', b'"b"']
+
+
+@pytest.mark.parametrize(
+    ("budgets", "given"),
+    [
+        ({}, (8, 4, 256)),
+        ({"wall_s": 1}, (1, 4, 256)),
+        ({"cpu_s": 2.5, "memory_bytes": 64 * MEBIBYTE}, (8, 2.5, 64)),
+        ({"wall_s": 9, "cpu_s": 9, "memory_bytes": 512 * MEBIBYTE}, (8, 4, 256)),
+    ],
+)
+async def test_a_revision_gets_its_own_budgets_below_the_ceilings(budgets: dict[str, Any], given: Any) -> None:
+    seen: list[Limits] = []
+
+    class Noting(FakeRunner):
+        async def execute(self, revision: Revision, calls: Sequence[Call], limits: Limits) -> list[Outcome]:
+            seen.append(limits)
+            return await super().execute(revision, calls, limits)
+
+    ceilings = Limits(wall_s=8, cpu_s=4, memory_bytes=256 * MEBIBYTE, log_bytes=7)
+    engine = engine_of(Noting(lambda _, __: Returned(value=True)), ceilings)
+    await engine.evaluate(replace(REVISION, **budgets), [Row()])
+    wall_s, cpu_s, memory_mb = given
+    assert seen == [replace(ceilings, wall_s=wall_s, cpu_s=cpu_s, memory_bytes=memory_mb * MEBIBYTE)]
 
 
 async def test_a_language_without_a_runner_is_unavailable() -> None:

@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 
 import structlog
 
-from assay.api.edits import laid_over, new_evaluator, vetted
+from assay.api.edits import demand_affordable, laid_over, new_evaluator, vetted
 from assay.api.schemas.checks import check_answer
 from assay.api.schemas.dry_run import DryRun, DryRunAnswer, DryRunResponse, Sample
 from assay.api.services import Services
@@ -111,9 +111,14 @@ async def _evaluator(services: Services, project_id: str, asked: DryRun, now_ns:
     if len(named) > 1:
         raise InvalidInputError("evaluatorId, id and _id name different evaluators; give one.", field="evaluatorId")
     if not named:
-        return new_evaluator(project_id, asked, now_ns, name=asked.name or UNNAMED)
+        draft = new_evaluator(project_id, asked, now_ns, name=asked.name or UNNAMED)
+        demand_affordable(draft.revision, None, services.limits)
+        return draft
     async with services.store.snapshot() as snapshot:
-        return laid_over(await load_evaluator(snapshot, project_id, named.pop()), asked)
+        stored = await load_evaluator(snapshot, project_id, named.pop())
+    changed = laid_over(stored, asked)
+    demand_affordable(changed.revision, stored.revision, services.limits)
+    return changed
 
 
 async def _subject(services: Services, project_id: str, asked: DryRun, revision: Revision, now_ns: int) -> Subject:

@@ -6,7 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from assay.api.schemas.evaluators import EvaluatorFields
+from assay.api.schemas.fields import shown
 from assay.api.urls import demand_url, masked
+from assay.domain.budgets import LEAST_MEMORY_BYTES, LEAST_S, MEBIBYTE
 from assay.domain.evaluator import Evaluator, EvaluatorKind, Interface, Revision
 from assay.domain.identity import new_id
 from assay.domain.outcome import Limits
@@ -14,12 +16,16 @@ from assay.engine import Engine
 from assay.errors import InvalidInputError
 
 SETTINGS = ("name", "enabled", "severity", "sample_rate", "scope_mode", "agent_ids")
-OF_CODE = ("language", "interface", "script", "alert_below", "threshold", "correct_answer_key")
+BUDGETS = ("wall_seconds", "cpu_seconds", "memory_mb")
+OF_CODE = ("language", "interface", "script", "alert_below", "threshold", "correct_answer_key", *BUDGETS)
 OF_EXTERNAL = ("url", "raise_when", "invert_match")
 NULL_IS_LEFT_OUT = ("language", "interface", "script", "url")
 SPELLINGS = {
     "alert_below": "alertBelow",
     "correct_answer_key": "correctAnswerKey",
+    "wall_seconds": "wallSeconds",
+    "cpu_seconds": "cpuSeconds",
+    "memory_mb": "memoryMb",
     "raise_when": "raiseWhen",
     "invert_match": "invertMatch",
 }
@@ -76,7 +82,7 @@ def laid_over(evaluator: Evaluator, fields: EvaluatorFields) -> Evaluator:
         )
     foreign, other = (OF_EXTERNAL, "external") if kind == "code" else (OF_CODE, "code")
     for name in foreign:
-        if name in given:
+        if name in given and not (name in BUDGETS and given[name] is None):
             spelling = SPELLINGS.get(name, name)
             raise InvalidInputError(
                 f"{spelling} belongs to evaluators of the kind {other}, and this is of the kind {kind}; leave it out, "
@@ -99,7 +105,8 @@ def laid_over(evaluator: Evaluator, fields: EvaluatorFields) -> Evaluator:
 
 def content(revision: Revision) -> tuple[object, ...]:
     """Return all that makes one revision differ from another."""
-    return (*code(revision), revision.threshold, revision.correct_answer_key, revision.url, revision.raise_when)
+    judging = (revision.threshold, revision.correct_answer_key, revision.url, revision.raise_when)
+    return (*code(revision), *judging, *_budgets(revision))
 
 
 def code(revision: Revision) -> tuple[object, ...]:
@@ -120,6 +127,37 @@ def numbered(merged: Evaluator, stored: Evaluator, now_ns: int) -> Evaluator:
             evaluator_name=merged.name,
         )
     return replace(merged, revision=revision, updated_at_ns=now_ns)
+
+
+def demand_affordable(revision: Revision, stored: Revision | None, limits: Limits) -> None:
+    """Raise InvalidInputError for a budget that is too small, or above the operator's ceiling in `limits`.
+
+    One that only repeats what is stored passes, since a ceiling may have been lowered after it was saved.
+    """
+    wall_s, cpu_s, memory_mb = (None, None, None) if stored is None else _budgets(stored)
+    asked_wall_s, asked_cpu_s, asked_memory_mb = _budgets(revision)
+    if asked_wall_s != wall_s:
+        _demand_between("wallSeconds", asked_wall_s, LEAST_S, limits.wall_s, "s")
+    if asked_cpu_s != cpu_s:
+        _demand_between("cpuSeconds", asked_cpu_s, LEAST_S, limits.cpu_s, "s")
+    if asked_memory_mb != memory_mb:
+        least, most = LEAST_MEMORY_BYTES // MEBIBYTE, limits.memory_bytes // MEBIBYTE
+        _demand_between("memoryMb", asked_memory_mb, least, most, "MiB")
+
+
+def _budgets(revision: Revision) -> tuple[float | None, float | None, int | None]:
+    memory_bytes = revision.memory_bytes
+    return revision.wall_s, revision.cpu_s, None if memory_bytes is None else memory_bytes // MEBIBYTE
+
+
+def _demand_between(field: str, asked: float | None, least: float, most: float, unit: str) -> None:
+    least = min(least, most)
+    if asked is not None and not least <= asked <= most:
+        raise InvalidInputError(
+            f"{field} is {shown(asked)}; allowed are {least:g} to {most:g} {unit}, or null for the most this server "
+            "gives.",
+            field=field,
+        )
 
 
 async def vetted(engine: Engine, limits: Limits, revision: Revision) -> Revision:
@@ -162,6 +200,12 @@ def _revision(merged: Evaluator, given: Mapping[str, Any]) -> Revision:
     }
     if "script" in given:
         changes["source"] = given["script"]
+    if "wall_seconds" in given:
+        changes["wall_s"] = given["wall_seconds"]
+    if "cpu_seconds" in given:
+        changes["cpu_s"] = given["cpu_seconds"]
+    if "memory_mb" in given:
+        changes["memory_bytes"] = None if given["memory_mb"] is None else given["memory_mb"] * MEBIBYTE
     if "url" in given and given["url"] != masked(stored.url):
         changes["url"] = demand_url(given["url"])
     if "invert_match" in given:

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from assay.domain.credentials import SealedCredentials
+
 EvaluatorKind = Literal["code", "external"]
 Language = Literal["python", "javascript", "typescript"]
 Interface = Literal["evaluate", "evaluate-float", "evaluate-app-params", "handler"]
@@ -30,7 +32,8 @@ class Revision:
     """An immutable version of an evaluator's code and settings; every check names the one that made it.
 
     A code revision has `language`, `interface` and `source`; an external one has `url` and `raise_when`.
-    `threshold` is 0 to 1 and inclusive: a score below it fails.
+    `threshold` is 0 to 1 and inclusive: a score below it fails. `wall_s`, `cpu_s` and `memory_bytes` are the budgets of
+    one evaluation of code, None for the operator's ceiling.
     """
 
     id: str
@@ -45,13 +48,24 @@ class Revision:
     source: str | None = None
     threshold: float = DEFAULT_THRESHOLD
     correct_answer_key: str = "correct_answer"
+    wall_s: float | None = None
+    cpu_s: float | None = None
+    memory_bytes: int | None = None
     url: str | None = None
     raise_when: bool = True
+
+    @property
+    def is_draft(self) -> bool:
+        """Tell whether no saved evaluator is behind it, as in a dry run."""
+        return self.evaluator_id == ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluator:
-    """A check somebody wrote, with what may change without a new revision; `revision` is the current one."""
+    """A check somebody wrote, with what may change without a new revision; `revision` is the current one.
+
+    `credentials` are of external ones, and no part of a revision: a token that is renewed holds for all that is owed.
+    """
 
     id: str
     project_id: str
@@ -63,4 +77,5 @@ class Evaluator:
     agent_ids: tuple[str, ...] = ()
     created_at_ns: int
     updated_at_ns: int
+    credentials: SealedCredentials | None = None
     revision: Revision

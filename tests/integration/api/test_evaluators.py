@@ -1,10 +1,13 @@
 """Evaluators over HTTP: what can be saved, what changes, and what makes a revision."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from assay.api.services import Services
+from assay.domain.outcome import Limits
 from support.api import EVALUATORS, SCRIPT, Api, running_api
 
 HOOK = {"kind": "external", "language": None, "script": None, "url": "https://a.example"}
@@ -41,6 +44,7 @@ async def test_evaluators_are_found_under_each_prefix(api: Api, prefix: str) -> 
     "fields",
     [
         {},
+        {"wallSeconds": 1, "cpuSeconds": 0.5, "memoryMb": 128},
         {"kind": "external", "language": None, "script": None, "url": "https://example.org/hook?token=secret"},
     ],
 )
@@ -69,6 +73,8 @@ async def test_the_query_of_a_url_is_masked_wherever_it_is_shown(api: Api) -> No
         ({"script": SCRIPT + "\n"}, True),
         ({"alertBelow": 0.7}, True),
         ({"threshold": 0}, True),
+        ({"wallSeconds": 2.5}, True),
+        ({"cpuSeconds": 0.1, "memoryMb": 64}, True),
         ({"interface": "evaluate", "script": "def evaluate(inputs, outputs, trace):\n    return True\n"}, True),
         ({"script": SCRIPT}, False),
         ({"alertBelow": 0.5}, False),
@@ -112,6 +118,29 @@ async def test_synonyms_may_agree_and_not_contradict(api: Api, fields: dict[str,
     await api.call("POST", EVALUATORS, status, json=body)
 
 
+async def test_a_budget_given_up_is_the_operators_ceiling_again(api: Api) -> None:
+    made = await api.create(wallSeconds=2, memoryMb=64)
+    path = f"{EVALUATORS}/{made['id']}"
+    assert (made["wallSeconds"], made["memoryMb"], made.get("cpuSeconds")) == (2, 64, None)
+    freed = await api.call("PATCH", path, json={"wallSeconds": None})
+    assert (freed["revision"], freed.get("wallSeconds"), freed["memoryMb"]) == (2, None, 64)
+    newest, _ = (await api.call("GET", f"{path}/revisions"))["revisions"]
+    assert (newest.get("wallSeconds"), newest["memoryMb"]) == (None, 64)
+    hook = await api.call("POST", EVALUATORS, 201, json={**EXTERNAL, "wallSeconds": None})
+    assert "wallSeconds" not in hook
+
+
+async def test_what_get_returns_put_accepts_though_the_ceiling_was_lowered(api: Api) -> None:
+    made = await api.create(wallSeconds=2, memoryMb=128)
+    path = f"{EVALUATORS}/{made['id']}"
+    services: Services = api.app.state.services
+    api.app.state.services = replace(services, limits=Limits(wall_s=1, memory_bytes=64 * 1024 * 1024))
+    again = await api.call("PUT", path, json=await api.call("GET", path))
+    assert (again["revision"], again["wallSeconds"], again["memoryMb"]) == (1, 2, 128)
+    problem = await api.call("PUT", path, 400, json={"wallSeconds": 1.5})
+    assert (problem["field"], "0.1 to 1 s" in problem["detail"]) == ("wallSeconds", True)
+
+
 async def test_changing_one_synonym_of_what_get_returned_is_enough(api: Api) -> None:
     made = await api.create(alertBelow=0.3)
     changed = await api.call("PUT", f"{EVALUATORS}/{made['id']}", json={**made, "alertBelow": 0.8})
@@ -136,8 +165,19 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({**CODE, "interface": "evaluate"}, "script", "handler"),
     ({**CODE, "script": ""}, "script", "evaluate or handler"),
     ({**CODE, "script": "x = 1"}, "script", "neither"),
+    ({**CODE, "wallSeconds": 8.1}, "wallSeconds", "is 8.1; allowed are 0.1 to 8 s"),
+    ({**CODE, "wallSeconds": 0}, "wallSeconds", "is 0.0; allowed are 0.1 to 8 s"),
+    ({**CODE, "wallSeconds": True}, "wallSeconds", "valid number"),
+    ({**CODE, "cpuSeconds": -1}, "cpuSeconds", "0.1 to 8 s"),
+    ({**CODE, "cpuSeconds": 10**400}, "cpuSeconds", "number"),
+    ({**CODE, "memoryMb": 257}, "memoryMb", "is 257; allowed are 64 to 256 MiB"),
+    ({**CODE, "memoryMb": 63}, "memoryMb", "64 to 256 MiB"),
+    ({**CODE, "memoryMb": 10**400}, "memoryMb", "64 to 256 MiB"),
+    ({**CODE, "memoryMb": 64.5}, "memoryMb", "integer"),
     ({**CODE, "url": "https://example.org"}, "url", "external"),
     ({**EXTERNAL, "script": SCRIPT}, "script", "code"),
+    ({**EXTERNAL, "wallSeconds": 2}, "wallSeconds", "code"),
+    ({**EXTERNAL, "memoryMb": 64}, "memoryMb", "code"),
     ({"name": "x"}, "url", "url"),
     ({**EXTERNAL, "url": "ftp://example.org"}, "url", "http and https"),
     ({**EXTERNAL, "url": "example.org/check"}, "url", "http and https"),

@@ -5,6 +5,7 @@ import pytest
 from assay.domain.evaluator import Evaluator, Revision
 from assay.errors import ConflictError, NotFoundError
 from assay.ports import CheckFilter, Page, Store
+from assay.store.documents import decode_revision
 from support.records import PROJECT, a_check, add_evaluators, an_evaluator
 
 
@@ -34,6 +35,24 @@ async def test_an_external_evaluator_comes_back_as_it_was_added(store: Store) ->
     found = await find(store)
     assert found is not None
     assert found.revision == revision
+
+
+async def test_budgets_come_back_as_they_were_added(store: Store) -> None:
+    evaluator = an_evaluator()
+    revision = replace(evaluator.revision, wall_s=0.5, cpu_s=0.25, memory_bytes=2**26)
+    await add_evaluators(store, replace(evaluator, revision=revision))
+    found = await find(store)
+    assert found is not None
+    assert found.revision == revision
+
+
+def test_a_revision_stored_before_there_were_budgets_has_none() -> None:
+    revision = decode_revision(
+        b'{"id":"r","evaluator_id":"e","project_id":"p","number":1,"created_at_ns":1,"evaluator_name":"n",'
+        b'"kind":"code","language":"python","interface":"evaluate","source":"s","threshold":0.5,'
+        b'"correct_answer_key":"correct_answer","url":null,"raise_when":true}'
+    )
+    assert (revision.source, revision.wall_s, revision.cpu_s, revision.memory_bytes) == ("s", None, None, None)
 
 
 async def test_settings_change_without_a_new_revision(store: Store) -> None:

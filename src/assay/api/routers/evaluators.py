@@ -5,7 +5,7 @@ from dataclasses import replace
 from fastapi import APIRouter, Request, Response
 
 from assay.api.auth import MEMBERS
-from assay.api.edits import code, laid_over, new_evaluator, numbered, vetted
+from assay.api.edits import code, demand_affordable, laid_over, new_evaluator, numbered, vetted
 from assay.api.guarded import guarded
 from assay.api.routers.wiring import Id, Project, Wired
 from assay.api.schemas.evaluators import (
@@ -111,6 +111,7 @@ async def _change(services: Services, project_id: str, evaluator_id: str, fields
 
 
 async def _vetted(services: Services, merged: Evaluator, stored: Evaluator | None) -> Evaluator:
+    demand_affordable(merged.revision, None if stored is None else stored.revision, services.limits)
     if stored is not None and code(merged.revision) == code(stored.revision):
         return merged
     return replace(merged, revision=await vetted(services.engine, services.limits, merged.revision))

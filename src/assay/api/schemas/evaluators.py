@@ -6,6 +6,7 @@ from pydantic import Field
 
 from assay.api.schemas.fields import Answer, Identifier, Name, Request, Share, Text, iso
 from assay.api.urls import masked
+from assay.domain.budgets import MEBIBYTE
 from assay.domain.evaluator import (
     DEFAULT_SAMPLE_RATE,
     DEFAULT_THRESHOLD,
@@ -46,6 +47,15 @@ class EvaluatorFields(Request):
     correct_answer_key: Annotated[
         Name, Field(description="The input that holds the ground truth, for `evaluate-app-params`.")
     ] = "correct_answer"
+    wall_seconds: Annotated[
+        float | None, Field(description="Wall time of one evaluation; null is the operator's ceiling.")
+    ] = None
+    cpu_seconds: Annotated[
+        float | None, Field(description="CPU time of one evaluation; null is the operator's ceiling.")
+    ] = None
+    memory_mb: Annotated[
+        int | None, Field(description="Memory of one evaluation, in MiB; null is the operator's ceiling.")
+    ] = None
     url: Annotated[Text | None, Field(max_length=LONGEST_URL)] = None
     raise_when: Annotated[bool, Field(description="The value of `matches` that raises a signal.")] = True
     invert_match: Annotated[bool, Field(description="The opposite of `raiseWhen`.")] = False
@@ -81,6 +91,9 @@ class EvaluatorAnswer(Answer):
     alert_below: float | None = None
     threshold: float | None = None
     correct_answer_key: str | None = None
+    wall_seconds: Annotated[float | None, Field(description="Left out where the operator's ceiling holds.")] = None
+    cpu_seconds: float | None = None
+    memory_mb: int | None = None
     url: Annotated[str | None, Field(description="Its query, where tokens live, is masked.")] = None
     raise_when: bool | None = None
     invert_match: bool | None = None
@@ -109,6 +122,9 @@ class RevisionAnswer(Answer):
     alert_below: float | None = None
     threshold: float | None = None
     correct_answer_key: str | None = None
+    wall_seconds: float | None = None
+    cpu_seconds: float | None = None
+    memory_mb: int | None = None
     url: str | None = None
     raise_when: bool | None = None
     invert_match: bool | None = None
@@ -164,6 +180,9 @@ def _content(revision: Revision) -> dict[str, Any]:
         "alert_below": revision.threshold if is_code else None,
         "threshold": revision.threshold if is_code else None,
         "correct_answer_key": revision.correct_answer_key if is_code else None,
+        "wall_seconds": revision.wall_s,
+        "cpu_seconds": revision.cpu_s,
+        "memory_mb": None if revision.memory_bytes is None else revision.memory_bytes // MEBIBYTE,
         "url": masked(revision.url),
         "raise_when": None if is_code else revision.raise_when,
         "invert_match": None if is_code else not revision.raise_when,
