@@ -1,8 +1,9 @@
 """What came of running the author's code once: theirs, or ours."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from assay.domain.credentials import SealedCredentials
 from assay.domain.json_value import JsonValue
 
 Budget = Literal["wall", "cpu", "memory", "result", "payload"]
@@ -29,6 +30,7 @@ RaisedKind = Literal[
     "malformed",
     "blocked_address",
     "redirect",
+    "credentials",
 ]
 
 
@@ -98,11 +100,12 @@ class Call:
     """The arguments of one evaluation in the order of its interface, each as JSON text.
 
     For `handler` the last one is the list of span records that `trace.get_spans` serves. `key` is the id of the check,
-    the same whenever it is delivered again; None when nobody would deliver it again.
+    the same whenever it is delivered again; None when nobody would deliver it again. `credentials` go to an endpoint.
     """
 
     arguments: tuple[bytes, ...]
     key: str | None = None
+    credentials: SealedCredentials | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +120,11 @@ class Defect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inspection:
-    """What a source defines: names bound at module level, with the parameter count of functions that have one."""
+    """What a source defines: names bound at module level, with the parameter count of functions that have one.
+
+    `needed` says how many arguments a function cannot be called without, where the runner can tell.
+    """
 
     names: dict[str, int | None]
+    needed: dict[str, int] = field(default_factory=dict[str, int])
     defect: Defect | None = None

@@ -1,20 +1,17 @@
-"""The URL of an endpoint: where it leads, and how it may be shown."""
+"""The URL of an endpoint: where it leads, and how messages show it."""
 
 import httpcore2
 import httpx2
 
+from assay.domain.url import masked as masked_whole
 from assay.guarded_http.failure import CallError
 
 LONGEST_SHOWN = 200
 
 
 def masked(url: str) -> str:
-    """Return the URL as it may be shown: without its query, fragment and credentials, which can hold secrets."""
-    address, query, _ = url.partition("#")[0].partition("?")
-    scheme, separator, rest = address.partition("//") if "//" in address else ("", "", address)
-    authority, slash, path = rest.partition("/")
-    host = authority.rpartition("@")[2]
-    return shortened(f"{scheme}{separator}{host}{slash}{path}") + ("?…" if query else "")
+    """Return the URL as a message shows it: masked, and no longer than a message has room for."""
+    return shortened(masked_whole(url))
 
 
 def shortened(text: str) -> str:
