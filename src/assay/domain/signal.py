@@ -4,10 +4,11 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, TypeAlias
 
 from assay.domain.check import Check, Metrics
-from assay.domain.evaluator import Severity
+from assay.domain.evaluator import Evaluator, Severity
 from assay.domain.identity import derived_id
 
 SignalStatus = Literal["open", "acknowledged", "resolved", "archived"]
+ChangeKind = Literal["raised", "reopened", "escalated", "resurfaced"]
 EVIDENCE_KEPT = 10
 
 
@@ -73,6 +74,20 @@ class Nothing:
 
     raises: ClassVar[bool] = False
     signal: Signal | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignalChange:
+    """What a recording did to a signal that somebody should hear of, unless it is `muted`; the signal is as it is then.
+
+    It was raised, reopened, or escalated to a higher severity; or it has resurfaced: failed again after a mute under
+    which one of these happened unheard.
+    """
+
+    kind: ChangeKind
+    signal: Signal
+    evaluator: Evaluator
+    muted: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

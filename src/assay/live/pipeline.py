@@ -183,7 +183,7 @@ class LivePipeline:
             await self._queue.release(executed.retry, max(_backoff_s(executed.retry), *executed.waits_s))
         for status, count in recorded.statuses.items():
             self._meters.checks.labels(status=status).inc(count)
-        self._meters.signals.inc(recorded.raised)
+        self._meters.signals.inc(sum(change.kind in ("raised", "reopened") for change in recorded.changes))
         for kind, count in Counter(
             check.reading.error.kind for check in executed.checks if check.reading.error
         ).items():

@@ -5,16 +5,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from assay.domain.check import Check
-from assay.domain.signal import fold
+from assay.domain.signal import Raise, Reopen, SignalChange, fold
 from assay.ports import Transaction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
-    """What a recording really added: checks by status, and signals newly raised or reopened."""
+    """What a recording really added: checks by status, and what happened to signals, one change of each at most."""
 
     statuses: Counter[str]
-    raised: int
+    changes: tuple[SignalChange, ...]
 
 
 async def record(transaction: Transaction, checks: Sequence[Check], *, now_ns: int) -> Recorded:
@@ -24,7 +24,7 @@ async def record(transaction: Transaction, checks: Sequence[Check], *, now_ns: i
     """
     new_ids = await transaction.add_checks(checks)
     new = [check for check in checks if check.id in new_ids]
-    raised = 0
+    changes: list[SignalChange] = []
     failed: dict[tuple[str, str, str], list[Check]] = {}
     for check in new:
         if check.failed:
@@ -34,10 +34,16 @@ async def record(transaction: Transaction, checks: Sequence[Check], *, now_ns: i
         if evaluator is None:
             continue
         signal = await transaction.signal_for_update(project_id, evaluator_id, agent_id or None)
+        kind = None
         for check in failed[project_id, evaluator_id, agent_id]:
             decision = fold(signal, check, severity=evaluator.severity, now_ns=now_ns)
-            raised += decision.raises
             signal = decision.signal
+            if isinstance(decision, Raise):
+                kind = "raised"
+            elif isinstance(decision, Reopen):
+                kind = "reopened"
         if signal is not None:
             await transaction.put_signal(signal)
-    return Recorded(statuses=Counter(check.reading.status for check in new), raised=raised)
+            if kind is not None:
+                changes.append(SignalChange(kind=kind, signal=signal, evaluator=evaluator, muted=False))
+    return Recorded(statuses=Counter(check.reading.status for check in new), changes=tuple(changes))

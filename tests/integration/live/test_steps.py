@@ -120,8 +120,8 @@ async def test_a_redelivered_check_is_recorded_and_counted_once(store: Store) ->
     await add_evaluators(store, an_evaluator())
     checks = [a_check("t1", failed=True), a_check("t2"), a_check("t3", failed=True)]
     first, second = await recorded(store, checks), await recorded(store, checks)
-    assert (first.statuses["scored"], first.raised) == (3, 1)
-    assert (second.statuses.total(), second.raised) == (0, 0)
+    assert (first.statuses["scored"], len(first.changes)) == (3, 1)
+    assert (second.statuses.total(), second.changes) == (0, ())
     assert await signal_counts(store) == [2]
     async with store.snapshot() as snapshot:
         assert await snapshot.count_checks(CheckFilter(project_id=PROJECT)) == 3
@@ -131,7 +131,7 @@ async def test_signals_are_one_for_each_agent(store: Store) -> None:
     await add_evaluators(store, an_evaluator())
     agents = ["agt_1", "agt_2", "agt_1", None]
     checks = [a_check(f"t{number}", failed=True, agent_id=agent) for number, agent in enumerate(agents)]
-    assert (await recorded(store, checks)).raised == 3
+    assert len((await recorded(store, checks)).changes) == 3
     assert await signal_counts(store) == [1, 1, 2]
 
 
@@ -145,7 +145,7 @@ async def test_failures_at_the_same_time_are_all_counted_and_raise_one_signal(st
         for number in range(12)
     ]
     results = await asyncio.gather(*(recorded(store, batch) for batch in batches))
-    assert sum(result.raised for result in results) == 2
+    assert sum(len(result.changes) for result in results) == 2
     assert await signal_counts(store) == [12, 12]
 
 
@@ -153,5 +153,5 @@ async def test_a_failing_check_of_a_deleted_evaluator_is_history_without_a_signa
     await add_evaluators(store, an_evaluator())
     async with store.transaction() as transaction:
         await transaction.delete_evaluator(PROJECT, "evl_1")
-    assert (await recorded(store, [a_check("t1", failed=True)])).raised == 0
+    assert (await recorded(store, [a_check("t1", failed=True)])).changes == ()
     assert await signal_counts(store) == []
