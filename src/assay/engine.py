@@ -2,83 +2,166 @@
 
 import asyncio
 import json
+import math
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Literal, TypeAlias, TypeVar
 
 import msgspec
 
 from assay.domain.budgets import within
-from assay.domain.check import Check, CheckError, Reading
-from assay.domain.evaluator import ARGUMENTS, ENTRY_POINTS, Interface, Language, Revision
+from assay.domain.check import Check, CheckError, Reading, Verdict
+from assay.domain.credentials import SealedCredentials
+from assay.domain.evaluator import Interface, Language, Revision
 from assay.domain.identity import derived_id, new_id
 from assay.domain.json_value import JsonValue
-from assay.domain.outcome import Call, Inspection, Limits, Unavailable
+from assay.domain.outcome import Call, Exceeded, HttpAnswer, Limits, Outcome, Unavailable
 from assay.domain.subject import Subject, Testcase
+from assay.domain.suspicion import Suspicion
 from assay.domain.text import mended
 from assay.domain.trace import Span
 from assay.errors import InvalidInputError
+from assay.interfaces.entry_point import SOURCE_FIELD, chosen
 from assay.interfaces.reading import arguments, least_bytes, read
 from assay.ports import Clock, Runner
 
 RunnerKey: TypeAlias = Language | Literal["external"]
-FOUR_PARAMETERS = 4
-SOURCE_FIELD = "script"
 SPAN_WEIGHT = 10
 HEAVY = 20_000
 """From this weight on, work on spans is done beside the event loop; so much of it takes 10 to 20 ms."""
 REMEMBERED = 4
+SUSPECTED = 10_000
+"""So many revisions that crashed are remembered; of more, the one whose last crash is longest ago is forgotten."""
 Made = TypeVar("Made")
+_Tried: TypeAlias = tuple[Outcome | CheckError, Verdict | None]
+"""What came of a call, or why it was kept back; with a verdict on the evaluator where its crash was the last straw."""
+_UNSUSPECTED = Suspicion()
 
 
 class Engine:
     """Applies revisions to subjects.
 
     `runners` says where each language runs, and under "external" who calls endpoints; the caller owns and closes them.
+    A revision whose checks crash again and again is paused, by what this engine has seen, in `now_s` (seconds that only
+    ever grow).
     """
 
-    def __init__(self, runners: Mapping[RunnerKey, Runner], clock: Clock, limits: Limits) -> None:
+    def __init__(
+        self,
+        runners: Mapping[RunnerKey, Runner],
+        clock: Clock,
+        limits: Limits,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._runners = runners
+        self._now_s = now_s
+        self._suspected: OrderedDict[str, Suspicion] = OrderedDict()
         self._clock = clock
         self._limits = limits
         # One thread: two would only take the interpreter from the event loop twice as often.
         self._aside = ThreadPoolExecutor(1, "arguments")
         self._remembered: OrderedDict[tuple[object, ...], tuple[bytes, ...]] = OrderedDict()
 
-    def runs(self, language: Language) -> bool:
-        """Tell whether code of this language can be run here."""
-        return language in self._runners
-
-    async def evaluate(self, revision: Revision, subjects: Sequence[Subject]) -> list[Check | Unavailable]:
+    async def evaluate(
+        self, revision: Revision, subjects: Sequence[Subject], credentials: SealedCredentials | None = None
+    ) -> list[Check | Unavailable]:
         """Return a check per subject, in the order given; Unavailable where it could not be run, to be tried again.
 
-        The check of a trace has the same id every time; that of a test case a new one.
+        The check of a trace has the same id every time; that of a test case a new one. An endpoint is shown the
+        credentials.
         """
+        return [result for result, _ in await self.watched(revision, subjects, credentials)]
+
+    async def watched(
+        self, revision: Revision, subjects: Sequence[Subject], credentials: SealedCredentials | None = None
+    ) -> list[tuple[Check | Unavailable, HttpAnswer | None]]:
+        """Do as `evaluate` does, and return beside each check what a draft's endpoint answered, if anything."""
         key = _runner_key(revision)
         runner = self._runners.get(key)
         if runner is None:
-            return [Unavailable(cause=f"this server has no runner for {key} evaluators") for _ in subjects]
+            return [(self._without_runner(revision, subject), None) for subject in subjects]
         spans = [span for subject in subjects for span in subject.spans]
         calls = await self.beside_the_loop(spans, lambda: [self._call(revision, subject) for subject in subjects])
-        outcomes = iter(
-            await runner.execute(
-                revision, [call for call in calls if isinstance(call, Call)], within(self._limits, revision)
-            )
-        )
-        results: list[Check | Unavailable] = []
+        if credentials is not None:
+            calls = [replace(call, credentials=credentials) if isinstance(call, Call) else call for call in calls]
+        outcomes = iter(await self._outcomes(runner, revision, [call for call in calls if isinstance(call, Call)]))
+        results: list[tuple[Check | Unavailable, HttpAnswer | None]] = []
         for subject, call in zip(subjects, calls, strict=True):
             if isinstance(call, CheckError):
                 reading = Reading(status="errored", error=call)
-                results.append(self._check(revision, subject, runner, reading, "", 0.0))
+                results.append((self._check(revision, subject, runner.description, reading, "", 0.0), None))
                 continue
-            outcome = next(outcomes)
+            outcome, verdict = next(outcomes)
             if isinstance(outcome, Unavailable):
-                results.append(outcome)
+                results.append((outcome, None))
+            elif isinstance(outcome, CheckError):
+                reading = Reading(status="errored", error=outcome)
+                results.append((self._check(revision, subject, runner.description, reading, "", 0.0), None))
             else:
                 reading = read(revision, outcome)
-                results.append(self._check(revision, subject, runner, reading, outcome.logs, outcome.duration_s))
+                if verdict is not None:
+                    reading = replace(reading, verdict=verdict)
+                logs = "".join((outcome.logs, *(f"{note}\n" for note in reading.notes)))
+                check = self._check(revision, subject, runner.description, reading, logs, outcome.duration_s)
+                results.append((check, None if isinstance(outcome, Exceeded) else outcome.answer))
         return results
+
+    async def _outcomes(self, runner: Runner, revision: Revision, calls: Sequence[Call]) -> list[_Tried]:
+        """Run the calls as far as the revision's breaker lets them through; what it keeps back is errored at once.
+
+        That goes neither for a draft, which somebody tries by hand, nor for endpoints, whose runner has breakers.
+        """
+        limits = within(self._limits, revision)
+        if revision.is_draft or revision.kind == "external":
+            return [(outcome, None) for outcome in await runner.execute(revision, calls, limits)]
+        tried: dict[int, _Tried] = {}
+        waiting = list(range(len(calls)))
+        while waiting:
+            suspicion = self._suspicion(revision)
+            most = suspicion.admitted(len(waiting), self._now_s())
+            if not most:
+                refusal = suspicion.refusal(self._paused_until_ns(suspicion))
+                tried.update((index, (refusal, None)) for index in waiting)
+                break
+            piece, waiting = waiting[:most], waiting[most:]
+            if suspicion.breaker.openings:
+                self._suspect(revision, replace(suspicion, breaker=suspicion.breaker.probing(math.inf)))
+            outcomes: list[Outcome] = []
+            try:
+                outcomes = await runner.execute(revision, [calls[index] for index in piece], limits)
+            finally:
+                suspicion, opened_by = self._suspicion(revision).noted(outcomes, self._now_s())
+                self._suspect(revision, suspicion)
+            tried.update(zip(piece, ((outcome, None) for outcome in outcomes), strict=True))
+            if opened_by is not None:
+                verdict = suspicion.verdict(self._paused_until_ns(suspicion))
+                tried[piece[opened_by]] = (outcomes[opened_by], verdict)
+            given_up = [index for index, outcome in zip(piece, outcomes, strict=True) if _is_given_up(outcome)]
+            if len(given_up) < len(piece):
+                waiting = given_up + waiting
+        return [tried[index] for index in range(len(calls))]
+
+    def _suspicion(self, revision: Revision) -> Suspicion:
+        return self._suspected.get(revision.id, _UNSUSPECTED)
+
+    def _suspect(self, revision: Revision, suspicion: Suspicion) -> None:
+        self._suspected.pop(revision.id, None)
+        if not suspicion.is_none:
+            self._suspected[revision.id] = suspicion
+            if len(self._suspected) > SUSPECTED:
+                self._suspected.popitem(last=False)
+
+    def _paused_until_ns(self, suspicion: Suspicion) -> int:
+        return self._clock.now_ns() + int(suspicion.breaker.wait_s(self._now_s()) * 1e9)
+
+    @property
+    def paused(self) -> int:
+        """Return how many revisions are paused now, because they crashed again and again."""
+        now_s = self._now_s()
+        return sum(suspicion.breaker.open_until > now_s for suspicion in self._suspected.values())
 
     async def beside_the_loop(self, spans: Sequence[Span], work: Callable[[], Made]) -> Made:
         """Return what the work on these spans makes; in a thread when it would hold up the event loop."""
@@ -120,8 +203,7 @@ class Engine:
         """
         runner = self._runners.get(language)
         if runner is None:
-            languages = ", ".join(key for key in self._runners if key != "external") or "none"
-            raise InvalidInputError(f"This server does not run {language}; it runs: {languages}.", field="language")
+            raise InvalidInputError(self._not_run(language), field="language")
         size = len(source.encode("utf-8", "surrogatepass"))
         if size > self._limits.source_bytes:
             raise InvalidInputError(
@@ -131,12 +213,24 @@ class Engine:
         if inspection.defect is not None:
             defect = inspection.defect
             raise InvalidInputError(defect.message, field=SOURCE_FIELD, line=defect.line, column=defect.column)
-        chosen = _detected(inspection) if interface is None else interface
-        _demand(inspection, chosen, language)
-        return chosen
+        return chosen(inspection, language, interface)
+
+    def _not_run(self, language: Language) -> str:
+        """Say that the code runner here does not run this language, which it is, and which languages it runs."""
+        described = {runner.description: "" for key, runner in self._runners.items() if key != "external"}
+        languages = ", ".join(key for key in self._runners if key != "external") or "no code"
+        runner = " and ".join(described) or "none"
+        return f"This server cannot run {language}: its code runner, {runner}, runs {languages}."
+
+    def _without_runner(self, revision: Revision, subject: Subject) -> Check | Unavailable:
+        """Return the check of code in a language that no runner here knows: waiting would not change that."""
+        if revision.kind == "external" or revision.language is None:
+            return Unavailable(cause="this server calls no external scorers")
+        error = CheckError(kind="language-not-run", message=self._not_run(revision.language))
+        return self._check(revision, subject, "none", Reading(status="errored", error=error), "", 0.0)
 
     def _check(
-        self, revision: Revision, subject: Subject, runner: Runner, reading: Reading, logs: str, duration_s: float
+        self, revision: Revision, subject: Subject, runner: str, reading: Reading, logs: str, duration_s: float
     ) -> Check:
         now_ns = self._clock.now_ns()
         if isinstance(subject, Testcase):
@@ -154,7 +248,7 @@ class Engine:
             reading=reading,
             logs=logs,
             duration_s=duration_s,
-            runner=runner.description,
+            runner=runner,
             recorded_at_ns=now_ns,
         )
 
@@ -162,6 +256,10 @@ class Engine:
 def weight(spans: Sequence[Span]) -> int:
     """Return how much work these spans are, in attributes."""
     return sum(len(span.attributes) for span in spans) + SPAN_WEIGHT * len(spans)
+
+
+def _is_given_up(outcome: Outcome) -> bool:
+    return isinstance(outcome, Unavailable) and outcome.is_given_up
 
 
 def _runner_key(revision: Revision) -> RunnerKey:
@@ -192,39 +290,3 @@ def _encoded(value: JsonValue) -> bytes:
     except UnicodeEncodeError:
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
         return mended(text).encode()
-
-
-def _detected(inspection: Inspection) -> Interface:
-    functions = [name for name in ("handler", "evaluate") if name in inspection.names]
-    if len(functions) > 1:
-        raise InvalidInputError(
-            "The source defines both handler and evaluate; keep one, or name the interface.", field=SOURCE_FIELD
-        )
-    if not functions:
-        raise InvalidInputError(
-            f"The source defines neither evaluate nor handler; it defines: {_names(inspection)}.", field=SOURCE_FIELD
-        )
-    if functions == ["handler"]:
-        return "handler"
-    return "evaluate-app-params" if inspection.names["evaluate"] == FOUR_PARAMETERS else "evaluate"
-
-
-def _demand(inspection: Inspection, interface: Interface, language: Language) -> None:
-    function = ENTRY_POINTS[interface]
-    if function not in inspection.names:
-        raise InvalidInputError(
-            f"The interface {interface} calls {function}, which the source does not define; "
-            f"it defines: {_names(inspection)}.",
-            field=SOURCE_FIELD,
-        )
-    taken, given = inspection.names[function], ARGUMENTS[interface]
-    if language == "python" and taken is not None and taken < len(given):
-        raise InvalidInputError(
-            f"{function} takes {taken} arguments, but the interface {interface} gives it {len(given)}: "
-            f"{function}({', '.join(given)}).",
-            field=SOURCE_FIELD,
-        )
-
-
-def _names(inspection: Inspection) -> str:
-    return ", ".join(list(inspection.names)[:20]) or "nothing"

@@ -1,6 +1,5 @@
 """Runners that live in the test's own process, for tests where neither sandbox nor network is the point."""
 
-import ast
 import inspect
 import json
 import traceback
@@ -10,6 +9,7 @@ from typing import Any
 from assay.domain.evaluator import ENTRY_POINTS, Revision
 from assay.domain.json_value import JsonValue
 from assay.domain.outcome import Call, Defect, Inspection, Limits, Outcome, Raised, Returned
+from assay.runners.children.inspection import inspect_source, plainly
 
 FILE = "<evaluator>"
 
@@ -33,14 +33,9 @@ class InProcessRunner:
         return [await _run(revision, call) for call in calls]
 
     async def inspect(self, language: str, source: str, project_id: str = "") -> Inspection:
-        try:
-            tree = ast.parse(source)
-        except SyntaxError as error:
-            return Inspection(names={}, defect=Defect(kind="syntax-error", message=error.msg, line=error.lineno))
-        functions = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-        return Inspection(
-            names={function.name: None if function.args.vararg else len(function.args.args) for function in functions}
-        )
+        found, _ = inspect_source(source.encode(), plainly)
+        defect = found["defect"] and Defect(**found["defect"])
+        return Inspection(names=found["names"], needed=found["needed"], defect=defect)
 
     async def close(self) -> None:
         return

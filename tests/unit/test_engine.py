@@ -10,7 +10,7 @@ import pytest
 
 from assay.domain.budgets import MEBIBYTE
 from assay.domain.check import Check
-from assay.domain.evaluator import Interface, Revision
+from assay.domain.evaluator import Interface, Language, Revision
 from assay.domain.outcome import Call, Defect, Inspection, Limits, Outcome, Raised, Returned, Unavailable
 from assay.domain.subject import Testcase as Row
 from assay.engine import HEAVY, SPAN_WEIGHT, Engine
@@ -105,9 +105,20 @@ async def test_a_revision_gets_its_own_budgets_below_the_ceilings(budgets: dict[
     assert seen == [replace(ceilings, wall_s=wall_s, cpu_s=cpu_s, memory_bytes=memory_mb * MEBIBYTE)]
 
 
-async def test_a_language_without_a_runner_is_unavailable() -> None:
-    results = await engine_of(returning(1)).evaluate(a_revision(language="javascript"), [Row(), Row()])
-    assert results == [Unavailable(cause="this server has no runner for javascript evaluators")] * 2
+async def test_code_that_no_runner_here_knows_is_errored_rather_than_waiting_for_ever() -> None:
+    results = await engine_of(returning(1)).evaluate(a_revision(language="javascript"), [Row(), a_trace()])
+    for check in results:
+        assert isinstance(check, Check)
+        assert (check.reading.status, check.runner) == ("errored", "none")
+        assert check.reading.error is not None
+        assert check.reading.error.kind == "language-not-run"
+        assert check.reading.error.message == "This server cannot run javascript: its code runner, fake, runs python."
+
+
+async def test_an_endpoint_that_nobody_here_calls_is_tried_again() -> None:
+    external = replace(a_revision(), kind="external", language=None, interface=None, url="https://example.org")
+    [result] = await engine_of(returning(1)).evaluate(external, [Row()])
+    assert isinstance(result, Unavailable)
 
 
 async def test_an_external_revision_goes_to_the_runner_of_endpoints() -> None:
@@ -184,6 +195,18 @@ async def test_a_source_without_its_function_is_refused(
     assert refused.value.field == "script"
 
 
+@pytest.mark.parametrize("language", ["javascript", "typescript"])
+async def test_the_four_parameter_form_is_python_only(language: Language) -> None:
+    engine = Engine({language: FakeRunner(lambda _, __: Returned(value=1), {"evaluate": 4})}, FixedClock(), Limits())
+    with pytest.raises(InvalidInputError, match=f"Python only, and this is {language}") as refused:
+        await engine.vet(language, "source", "evaluate-app-params")
+    assert refused.value.field == "interface"
+    with pytest.raises(InvalidInputError, match="takes 4 parameters, the form of evaluate-app-params") as refused:
+        await engine.vet(language, "source")
+    assert refused.value.field == "script"
+    assert await engine.vet(language, "source", "evaluate") == "evaluate"
+
+
 async def test_a_source_that_does_not_parse_is_refused_with_its_line() -> None:
     class Broken(FakeRunner):
         async def inspect(self, language: str, source: str, project_id: str = "") -> Inspection:
@@ -200,7 +223,7 @@ async def test_a_source_that_is_too_large_is_refused_before_anybody_looks_at_it(
 
 
 async def test_a_language_that_nobody_runs_is_refused() -> None:
-    with pytest.raises(InvalidInputError, match="does not run typescript; it runs: python") as refused:
+    with pytest.raises(InvalidInputError, match="cannot run typescript: its code runner, fake, runs python") as refused:
         await engine_of(returning(1)).vet("typescript", "source")
     assert refused.value.field == "language"
 

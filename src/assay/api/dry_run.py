@@ -85,14 +85,9 @@ async def dry_run(services: Services, turns: Turns, project_id: str, asked: DryR
     draft = (await _evaluator(services, project_id, asked, now_ns)).revision
     # No evaluator is behind it, so that an endpoint is told no ids, and no two dry runs share a sandbox.
     draft = replace(draft, id=new_id("dry", now_ns), evaluator_id="")
-    if draft.language is not None and not services.engine.runs(draft.language):
-        raise InvalidInputError(
-            f"This server cannot run {draft.language}; such code can be saved, and tried where it can be run.",
-            field="language",
-        )
     async with turns.turn(project_id):
         try:
-            revision = await vetted(services.engine, services.limits, draft)
+            revision = await vetted(services.engine, draft)
         except InvalidInputError as error:
             if error.field != SOURCE_FIELD or not draft.source:
                 raise

@@ -1,24 +1,25 @@
 """What a request makes of an evaluator: its fields laid over what is stored, and a new revision where it needs one."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from assay.api.schemas.evaluators import EvaluatorFields
-from assay.api.schemas.fields import shown
-from assay.api.urls import demand_url, masked
+from assay.api.schemas.fields import LONGEST_NAME, shown
+from assay.api.urls import demand_url
 from assay.domain.budgets import LEAST_MEMORY_BYTES, LEAST_S, MEBIBYTE
 from assay.domain.evaluator import Evaluator, EvaluatorKind, Interface, Revision
 from assay.domain.identity import new_id
 from assay.domain.outcome import Limits
 from assay.engine import Engine
+from assay.domain.url import masked
 from assay.errors import InvalidInputError
 
 SETTINGS = ("name", "enabled", "severity", "sample_rate", "scope_mode", "agent_ids")
 BUDGETS = ("wall_seconds", "cpu_seconds", "memory_mb")
 OF_CODE = ("language", "interface", "script", "alert_below", "threshold", "correct_answer_key", *BUDGETS)
-OF_EXTERNAL = ("url", "raise_when", "invert_match")
+OF_EXTERNAL = ("url", "raise_when", "invert_match", "headers", "bearer_token", "signing_secrets")
+COPY = " (copy)"
 NULL_IS_LEFT_OUT = ("language", "interface", "script", "url")
 SPELLINGS = {
     "alert_below": "alertBelow",
@@ -28,10 +29,8 @@ SPELLINGS = {
     "memory_mb": "memoryMb",
     "raise_when": "raiseWhen",
     "invert_match": "invertMatch",
-}
-DEFINES = {
-    "handler": re.compile(r"\bfunction\s*\*?\s*handler\b|\bhandler\s*[:=]"),
-    "evaluate": re.compile(r"\bfunction\s*\*?\s*evaluate\b|\bevaluate\s*[:=]"),
+    "bearer_token": "bearerToken",
+    "signing_secrets": "signingSecrets",
 }
 
 
@@ -80,6 +79,7 @@ def laid_over(evaluator: Evaluator, fields: EvaluatorFields) -> Evaluator:
         raise InvalidInputError(
             f"This evaluator is of the kind {kind}, which cannot change; make a new one.", field="kind"
         )
+    _demand_same_interface(evaluator.revision.interface, given)
     foreign, other = (OF_EXTERNAL, "external") if kind == "code" else (OF_CODE, "code")
     for name in foreign:
         if name in given and not (name in BUDGETS and given[name] is None):
@@ -101,6 +101,48 @@ def laid_over(evaluator: Evaluator, fields: EvaluatorFields) -> Evaluator:
             field="agentIds",
         )
     return replace(merged, revision=_revision(merged, given))
+
+
+def duplicated(evaluator: Evaluator, interface: Interface | None, name: str | None, now_ns: int) -> Evaluator:
+    """Return a new evaluator like this one, disabled, at its first revision; None keeps the interface.
+
+    Disabled, because both would check the same traces and raise their signals twice.
+    """
+    source = evaluator.revision
+    if interface is not None and source.kind == "external":
+        raise InvalidInputError(
+            "interface belongs to evaluators of the kind code, and this is of the kind external; leave it out.",
+            field="interface",
+        )
+    called = name or f"{evaluator.name[: LONGEST_NAME - len(COPY)]}{COPY}"
+    made = _blank(evaluator.project_id, source.kind, now_ns, called)
+    revision = replace(
+        source,
+        id=made.revision.id,
+        evaluator_id=made.id,
+        number=made.revision.number,
+        created_at_ns=now_ns,
+        evaluator_name=called,
+        interface=interface or source.interface,
+    )
+    return replace(
+        evaluator,
+        id=made.id,
+        name=called,
+        enabled=False,
+        created_at_ns=now_ns,
+        updated_at_ns=now_ns,
+        revision=revision,
+    )
+
+
+def _demand_same_interface(stored: Interface | None, given: Mapping[str, Any]) -> None:
+    if stored is not None and given.get("interface", stored) != stored:
+        raise InvalidInputError(
+            f"The interface of this evaluator is {stored}, and is kept for all its revisions; found "
+            f"{given['interface']}. POST to its /duplicate with this interface makes a new evaluator that has it.",
+            field="interface",
+        )
 
 
 def content(revision: Revision) -> tuple[object, ...]:
@@ -160,7 +202,7 @@ def _demand_between(field: str, asked: float | None, least: float, most: float, 
         )
 
 
-async def vetted(engine: Engine, limits: Limits, revision: Revision) -> Revision:
+async def vetted(engine: Engine, revision: Revision) -> Revision:
     """Return a revision that can be saved, with its interface; raise InvalidInputError for one that cannot."""
     if revision.kind == "external":
         if not revision.url:
@@ -174,23 +216,8 @@ async def vetted(engine: Engine, limits: Limits, revision: Revision) -> Revision
     if not (revision.source or "").strip():
         raise InvalidInputError("Code needs a script, which defines evaluate or handler.", field="script")
     source = revision.source or ""
-    if engine.runs(revision.language):
-        interface = await engine.vet(revision.language, source, revision.interface, revision.project_id)
-        return replace(revision, interface=interface)
-    if len(source.encode()) > limits.source_bytes:
-        raise InvalidInputError(f"The source is larger than {limits.source_bytes} bytes.", field="script")
-    return replace(revision, interface=revision.interface or _named_in(source))
-
-
-def _named_in(source: str) -> Interface:
-    """Tell the interface of code that no runner here can read, from the function it seems to define."""
-    named = [name for name, pattern in DEFINES.items() if pattern.search(source)]
-    if named == ["handler"]:
-        return "handler"
-    if named == ["evaluate"]:
-        return "evaluate"
-    found = "both handler and evaluate" if named else "neither evaluate nor handler"
-    raise InvalidInputError(f"The source defines {found}; keep one, or name the interface.", field="script")
+    interface = await engine.vet(revision.language, source, revision.interface, revision.project_id)
+    return replace(revision, interface=interface)
 
 
 def _revision(merged: Evaluator, given: Mapping[str, Any]) -> Revision:
@@ -206,7 +233,7 @@ def _revision(merged: Evaluator, given: Mapping[str, Any]) -> Revision:
         changes["cpu_s"] = given["cpu_seconds"]
     if "memory_mb" in given:
         changes["memory_bytes"] = None if given["memory_mb"] is None else given["memory_mb"] * MEBIBYTE
-    if "url" in given and given["url"] != masked(stored.url):
+    if "url" in given and (stored.url is None or given["url"] != masked(stored.url)):
         changes["url"] = demand_url(given["url"])
     if "invert_match" in given:
         given = {**given, "invert_match": not given["invert_match"]}

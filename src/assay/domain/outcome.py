@@ -1,7 +1,7 @@
 """What came of running the author's code once: theirs, or ours."""
 
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, assert_never
 
 from assay.domain.credentials import SealedCredentials
 from assay.domain.json_value import JsonValue
@@ -48,12 +48,29 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HttpAnswer:
+    """What an endpoint answered to a draft, as far as it got, without what it was sent as a secret.
+
+    `version` is HTTP/1.1 or HTTP/2. `body` is decompressed and decoded text, whatever was wrong with it. The times
+    count from the call: until the status and headers were there, and until the last byte.
+    """
+
+    version: str
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    body: str
+    headers_s: float
+    duration_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Returned:
     """The code returned this, already plain JSON."""
 
     value: JsonValue
     logs: str = ""
     duration_s: float = 0.0
+    answer: HttpAnswer | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +84,7 @@ class Raised:
     traceback: str | None = None
     logs: str = ""
     duration_s: float = 0.0
+    answer: HttpAnswer | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,16 +101,31 @@ class Exceeded:
 class Unavailable:
     """It could not be run now, by our fault or that of a passing failure; retried, and never shown as the author's.
 
-    The next attempt is wanted no sooner than `after_s`, in seconds.
+    The next attempt is wanted no sooner than `after_s`, in seconds. `is_given_up`: the runner left it, because calls
+    of the same revision before it crashed one after the other.
     """
 
     cause: str
     after_s: float = 0.0
+    is_given_up: bool = False
     logs: str = ""
     duration_s: float = 0.0
 
 
 Outcome: TypeAlias = Returned | Raised | Exceeded | Unavailable
+
+
+def is_crash(outcome: Outcome) -> bool:
+    """Tell whether the code cost its process or a deadline: worse than any exception, since it holds up others."""
+    match outcome:
+        case Exceeded():
+            return outcome.budget in ("wall", "cpu", "memory")
+        case Raised():
+            return outcome.kind == "script-crashed"
+        case Returned() | Unavailable():
+            return False
+        case _:
+            assert_never(outcome)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

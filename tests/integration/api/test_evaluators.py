@@ -8,7 +8,7 @@ import pytest
 
 from assay.api.services import Services
 from assay.domain.outcome import Limits
-from support.api import EVALUATORS, SCRIPT, Api, running_api
+from support.api import EVALUATORS, SCRIPT, Api, key, running_api
 
 HOOK = {"kind": "external", "language": None, "script": None, "url": "https://a.example"}
 PREFIXES = (EVALUATORS, "/api/v1/custom-evaluators", "/api/v1/agent-monitoring/custom-evaluators")
@@ -75,7 +75,8 @@ async def test_the_query_of_a_url_is_masked_wherever_it_is_shown(api: Api) -> No
         ({"threshold": 0}, True),
         ({"wallSeconds": 2.5}, True),
         ({"cpuSeconds": 0.1, "memoryMb": 64}, True),
-        ({"interface": "evaluate", "script": "def evaluate(inputs, outputs, trace):\n    return True\n"}, True),
+        ({"interface": "handler"}, False),
+        ({"interface": "handler", "script": SCRIPT + "\n"}, True),
         ({"script": SCRIPT}, False),
         ({"alertBelow": 0.5}, False),
         ({"name": "another"}, False),
@@ -209,12 +210,131 @@ async def test_a_syntax_error_names_its_line(api: Api) -> None:
     assert problem["line"] == 2
 
 
-async def test_code_that_cannot_run_here_can_still_be_saved(api: Api) -> None:
-    script = "export async function handler() { return 1 }"
-    assert (await api.create(language="typescript", script=script))["interface"] == "handler"
-    assert (await api.create(language="javascript", script="const evaluate = () => true"))["interface"] == "evaluate"
-    problem = await api.call("POST", EVALUATORS, 400, json={**CODE, "language": "javascript", "script": "let a"})
+@pytest.mark.parametrize("path", [EVALUATORS, f"{EVALUATORS}/dry-run"])
+async def test_code_that_cannot_run_here_is_refused_with_the_runner_and_what_it_runs(api: Api, path: str) -> None:
+    body = {**CODE, "language": "typescript", "script": "export async function handler() { return 1 }"}
+    problem = await api.call("POST", path, 400, json=body)
+    assert problem["field"] == "language"
+    assert problem["detail"] == "This server cannot run typescript: its code runner, in-process, runs python."
+
+
+FOUR = "def evaluate(app_params, inputs, output, correct_answer):\n    return output == correct_answer\n"
+THREE = "def evaluate(inputs, outputs, trace):\n    return 1.0\n"
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH"])
+@pytest.mark.parametrize("change", [{"interface": "evaluate"}, {"interface": "evaluate", "script": THREE}])
+async def test_the_interface_of_an_evaluator_is_kept_and_duplicate_is_named(
+    api: Api, method: str, change: dict[str, Any]
+) -> None:
+    made = await api.create(interface="evaluate-float", script=THREE)
+    path = f"{EVALUATORS}/{made['id']}"
+    problem = await api.call(method, path, 400, json=change)
+    assert problem["field"] == "interface"
+    assert "is evaluate-float" in problem["detail"]
+    assert "found evaluate." in problem["detail"]
+    assert "/duplicate" in problem["detail"]
+    tried = await api.call("POST", f"{EVALUATORS}/dry-run", 400, json={**change, "id": made["id"]})
+    assert tried["field"] == "interface"
+    for same in ({"interface": "evaluate-float"}, {"interface": None}):
+        assert (await api.call(method, path, json=same))["interface"] == "evaluate-float"
+    assert await api.call("GET", path) == {**made, "updatedAt": (await api.call("GET", path))["updatedAt"]}
+
+
+@pytest.mark.parametrize(
+    ("interface", "script", "changed", "mentions"),
+    [
+        ("evaluate", THREE, FOUR, "evaluate needs 4 arguments, but the interface evaluate gives it 3"),
+        ("evaluate-float", THREE, SCRIPT, "calls evaluate, which the source does not define"),
+        ("evaluate-app-params", FOUR, THREE, "evaluate takes 3 arguments, but the interface evaluate-app-params"),
+        ("handler", SCRIPT, THREE, "calls handler, which the source does not define"),
+    ],
+)
+async def test_code_that_no_longer_fits_its_interface_is_refused_and_never_read_as_another(
+    api: Api, interface: str, script: str, changed: str, mentions: str
+) -> None:
+    made = await api.create(interface=interface, script=script)
+    problem = await api.call("PATCH", f"{EVALUATORS}/{made['id']}", 400, json={"script": changed})
     assert problem["field"] == "script"
+    assert mentions in problem["detail"]
+
+
+async def test_a_change_of_code_keeps_the_stored_interface(api: Api) -> None:
+    made = await api.create(interface="evaluate-float", script=THREE)
+    changed = await api.call("PATCH", f"{EVALUATORS}/{made['id']}", json={"script": THREE + "\n"})
+    assert (changed["revision"], changed["interface"]) == (2, "evaluate-float")
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+async def test_a_legacy_evaluator_is_copied_to_a_new_one_with_another_interface_in_one_call(
+    api: Api, prefix: str
+) -> None:
+    await api.send("1")
+    (agent,) = (await api.call("GET", "/api/v1/agents"))["agents"]
+    settings = {"alertBelow": 0.25, "severity": "high", "sampleRate": 0.75, "correctAnswerKey": "gold"}
+    made = await api.create(interface="evaluate-float", script=THREE, agentIds=[agent["id"]], name="old", **settings)
+    await api.call("PATCH", f"{EVALUATORS}/{made['id']}", json={"alertBelow": 0.5})
+    await api.call("PATCH", f"{EVALUATORS}/{made['id']}", json={"alertBelow": 0.25})
+    answer = await api.http.post(f"{prefix}/{made['id']}/duplicate", json={"interface": "evaluate", "name": "new"})
+    assert answer.status_code == 201, answer.text
+    copy = answer.json()
+    assert answer.headers["location"] == f"{prefix}/{copy['id']}"
+    own = ("id", "_id", "revisionId", "createdAt", "updatedAt")
+    assert all(copy[name] != made[name] for name in own)
+    changed = {"name": "new", "interface": "evaluate", "enabled": False, "revision": 1}
+    assert copy == {**made, **{name: copy[name] for name in own}, **changed}
+    assert await api.call("GET", f"{prefix}/{copy['id']}") == copy
+    revisions = (await api.call("GET", f"{prefix}/{copy['id']}/revisions"))["revisions"]
+    assert [(revision["revision"], revision["name"]) for revision in revisions] == [(1, "new")]
+    assert (await api.call("GET", f"{prefix}/{made['id']}"))["interface"] == "evaluate-float"
+
+
+async def test_a_copy_without_wishes_is_the_same_but_for_its_name_and_disabled(api: Api) -> None:
+    made = await api.create(name="n" * 200)
+    for options in ({}, {"json": {}}, {"json": {"name": None, "interface": None}}):
+        copy = await api.call("POST", f"{EVALUATORS}/{made['id']}/duplicate", 201, **options)
+        assert copy["name"] == f"{'n' * 193} (copy)"
+        assert (copy["interface"], copy["script"], copy["enabled"]) == ("handler", SCRIPT, False)
+    hook = await api.create(**HOOK, invertMatch=True)
+    copy = await api.call("POST", f"{EVALUATORS}/{hook['id']}/duplicate", 201)
+    assert (copy["url"], copy["raiseWhen"], copy["name"]) == (hook["url"], False, "check (copy)")
+
+
+@pytest.mark.parametrize(
+    ("fields", "asked", "field", "mentions"),
+    [
+        ({"script": FOUR}, {"interface": "evaluate"}, "script", "evaluate needs 4 arguments"),
+        ({"script": THREE}, {"interface": "evaluate-app-params"}, "script", "takes 3 arguments"),
+        ({"script": THREE}, {"interface": "handler"}, "script", "calls handler"),
+        ({"script": THREE}, {"interface": "main"}, "interface", "'evaluate-float'"),
+        ({"script": THREE}, {"script": SCRIPT}, "script", "allowed are name, interface"),
+        ({"script": THREE}, {"name": ""}, "name", "1 character"),
+        (HOOK, {"interface": "evaluate"}, "interface", "kind external"),
+    ],
+)
+async def test_a_copy_that_makes_no_sense_is_refused_and_not_made(
+    api: Api, fields: dict[str, Any], asked: dict[str, Any], field: str, mentions: str
+) -> None:
+    made = await api.create(**fields)
+    problem = await api.call("POST", f"{EVALUATORS}/{made['id']}/duplicate", 400, json=asked)
+    assert problem["field"] == field
+    assert mentions in problem["detail"]
+    assert [found["id"] for found in (await api.call("GET", EVALUATORS))["evaluators"]] == [made["id"]]
+
+
+async def test_only_an_evaluator_of_the_own_project_can_be_copied_and_never_with_an_ingest_key(api: Api) -> None:
+    made = await api.create()
+    path = f"{EVALUATORS}/{made['id']}/duplicate"
+    await api.call("POST", f"{EVALUATORS}/evl_none/duplicate", 404)
+    await api.call("POST", path, 404, headers={"x-api-key": key("admin", "other")})
+    await api.call("POST", path, 403, headers={"x-api-key": key("ingest")})
+
+
+@pytest.mark.parametrize(("interface", "script"), [("evaluate-float", THREE), ("evaluate-app-params", FOUR)])
+async def test_an_older_interface_can_be_named_when_an_evaluator_is_brought_along(
+    api: Api, interface: str, script: str
+) -> None:
+    assert (await api.create(interface=interface, script=script))["interface"] == interface
 
 
 async def test_the_kind_of_an_evaluator_cannot_change(api: Api) -> None:

@@ -5,10 +5,12 @@ from dataclasses import replace
 from fastapi import APIRouter, Request, Response
 
 from assay.api.auth import MEMBERS
-from assay.api.edits import code, demand_affordable, laid_over, new_evaluator, numbered, vetted
+from assay.api.credentials import with_credentials
+from assay.api.edits import code, demand_affordable, duplicated, laid_over, new_evaluator, numbered, vetted
 from assay.api.guarded import guarded
 from assay.api.routers.wiring import Id, Project, Wired
 from assay.api.schemas.evaluators import (
+    Duplicate,
     EvaluatorAnswer,
     EvaluatorChanges,
     EvaluatorList,
@@ -44,12 +46,33 @@ async def create_evaluator(
     """Make an evaluator. Its code is looked at before it is saved: syntax, the function, and its interface."""
     now_ns = services.clock.now_ns()
     evaluator = new_evaluator(project_id, fields, now_ns, name=fields.name)
-    evaluator = await _vetted(services, evaluator, None)
+    evaluator = with_credentials(services.vault, await _vetted(services, evaluator, None), fields)
     async with services.store.transaction() as transaction:
         await _demand_known_agents(transaction, evaluator)
         await transaction.add_evaluator(evaluator)
     response.headers["location"] = f"{request.url.path.rstrip('/')}/{evaluator.id}"
     return evaluator_answer(evaluator)
+
+
+@router.post("/{id}/duplicate", status_code=201, response_model_exclude_none=True)
+async def duplicate_evaluator(
+    services: Wired,
+    project_id: Project,
+    evaluator_id: Id,
+    request: Request,
+    response: Response,
+    asked: Duplicate | None = None,
+) -> EvaluatorAnswer:
+    """Copy an evaluator with its settings to a new one, which begins disabled; only here can the interface differ."""
+    wanted = asked or Duplicate()
+    async with services.store.snapshot() as snapshot:
+        stored = await load_evaluator(snapshot, project_id, evaluator_id)
+    copy = duplicated(stored, wanted.interface, wanted.name, services.clock.now_ns())
+    copy = replace(copy, revision=await vetted(services.engine, copy.revision))
+    async with services.store.transaction() as transaction:
+        await transaction.add_evaluator(copy)
+    response.headers["location"] = f"{request.url.path.rpartition(stored.id)[0]}{copy.id}"
+    return evaluator_answer(copy)
 
 
 @router.get("/{id}", response_model_exclude_none=True)
@@ -99,6 +122,7 @@ async def _change(services: Services, project_id: str, evaluator_id: str, fields
         async with services.store.snapshot() as snapshot:
             stored = await load_evaluator(snapshot, project_id, evaluator_id)
         merged = await _vetted(services, laid_over(stored, fields), stored)
+        merged = with_credentials(services.vault, merged, fields)
         changed = numbered(merged, stored, services.clock.now_ns())
         async with services.store.transaction() as transaction:
             if await load_evaluator(transaction, project_id, evaluator_id) != stored:
@@ -114,7 +138,7 @@ async def _vetted(services: Services, merged: Evaluator, stored: Evaluator | Non
     demand_affordable(merged.revision, None if stored is None else stored.revision, services.limits)
     if stored is not None and code(merged.revision) == code(stored.revision):
         return merged
-    return replace(merged, revision=await vetted(services.engine, services.limits, merged.revision))
+    return replace(merged, revision=await vetted(services.engine, merged.revision))
 
 
 async def _archive_signals(transaction: Transaction, project_id: str, evaluator_id: str, now_ns: int) -> None:

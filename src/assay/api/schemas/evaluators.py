@@ -4,8 +4,8 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
+from assay.api.schemas.credentials import BearerToken, Headers, SigningSecrets, credentials_shown
 from assay.api.schemas.fields import Answer, Identifier, Name, Request, Share, Text, iso
-from assay.api.urls import masked
 from assay.domain.budgets import MEBIBYTE
 from assay.domain.evaluator import (
     DEFAULT_SAMPLE_RATE,
@@ -18,6 +18,7 @@ from assay.domain.evaluator import (
     ScopeMode,
     Severity,
 )
+from assay.domain.url import masked
 
 LONGEST_URL = 2048
 MOST_AGENTS = 1000
@@ -59,6 +60,9 @@ class EvaluatorFields(Request):
     url: Annotated[Text | None, Field(max_length=LONGEST_URL)] = None
     raise_when: Annotated[bool, Field(description="The value of `matches` that raises a signal.")] = True
     invert_match: Annotated[bool, Field(description="The opposite of `raiseWhen`.")] = False
+    headers: Headers = None
+    bearer_token: BearerToken = None
+    signing_secrets: SigningSecrets = None
 
 
 class EvaluatorChanges(EvaluatorFields):
@@ -71,6 +75,15 @@ class NewEvaluator(EvaluatorFields):
     """A new evaluator; `code` needs `language` and `script`, `external` needs `url`."""
 
     name: Name
+
+
+class Duplicate(Request):
+    """What shall differ in a copy of an evaluator; all else is as in the original."""
+
+    name: Annotated[Name | None, Field(description="That of the original and ` (copy)` when left out.")] = None
+    interface: Annotated[
+        Interface | None, Field(description="How the copy's function is called; the original's when left out.")
+    ] = None
 
 
 class EvaluatorAnswer(Answer):
@@ -97,6 +110,9 @@ class EvaluatorAnswer(Answer):
     url: Annotated[str | None, Field(description="Its query, where tokens live, is masked.")] = None
     raise_when: bool | None = None
     invert_match: bool | None = None
+    headers: Annotated[dict[str, str] | None, Field(description="Which are set; their values are not shown.")] = None
+    bearer_token: Annotated[str | None, Field(description="Whether one is set; it is not shown.")] = None
+    signing_secrets: Annotated[list[str] | None, Field(description="The start of a hash of each.")] = None
     revision: Annotated[int, Field(description="The number of the current revision.")]
     revision_id: str
     created_at: str
@@ -151,6 +167,7 @@ def evaluator_answer(evaluator: Evaluator) -> EvaluatorAnswer:
         scope_mode=evaluator.scope_mode,
         agent_ids=list(evaluator.agent_ids),
         **_content(revision),
+        **credentials_shown(evaluator.credentials),
         revision=revision.number,
         revision_id=revision.id,
         created_at=iso(evaluator.created_at_ns),
@@ -183,7 +200,7 @@ def _content(revision: Revision) -> dict[str, Any]:
         "wall_seconds": revision.wall_s,
         "cpu_seconds": revision.cpu_s,
         "memory_mb": None if revision.memory_bytes is None else revision.memory_bytes // MEBIBYTE,
-        "url": masked(revision.url),
+        "url": None if revision.url is None else masked(revision.url),
         "raise_when": None if is_code else revision.raise_when,
         "invert_match": None if is_code else not revision.raise_when,
     }

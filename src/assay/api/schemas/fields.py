@@ -9,6 +9,8 @@ from pydantic_core import PydanticCustomError
 from assay.domain.text import mended
 from assay.interfaces.spans import microseconds_iso
 
+LONGEST_NAME = 200
+
 
 def shown(value: object) -> str:
     """Show what was found, briefly."""
@@ -32,7 +34,7 @@ def _storable(text: str) -> str:
 
 Share = Annotated[float, BeforeValidator(_share), Field(ge=0, le=1)]
 Text = Annotated[str, AfterValidator(_storable)]
-Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_storable)]
+Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME), AfterValidator(_storable)]
 Identifier = Name
 Limit = Annotated[int, Field(ge=1, le=200, description="How many at most, 1 to 200.")]
 Cursor = Annotated[str | None, Field(max_length=1000, description="`nextCursor` of the page before.")]
@@ -97,6 +99,7 @@ def iso(at_ns: int) -> str:
 
 
 __all__ = [
+    "LONGEST_NAME",
     "Answer",
     "Cursor",
     "Identifier",

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias, cast
 
 from assay.runners.children.faults import RefusedCodeError
 from assay.runners.children.frames import FILE_NAME
+from assay.runners.children.inspection_imports import imported
 
 Compile: TypeAlias = Callable[[ast.Module], types.CodeType]
 
@@ -36,7 +37,7 @@ def plainly(tree: ast.Module) -> types.CodeType:
 
 
 def inspect_source(source: bytes, compile_tree: Compile) -> tuple[dict[str, Any], bytes]:
-    """Return a description of the source (names, unread arguments by entry point, or defect), and what a worker loads.
+    """Return a description of the source (names, imports, unread arguments by entry point, or defect), and what a worker loads.
 
     That is the marshalled pair of the code and whether it is tame. Line and column of a defect are 1-based and the
     author's own.
@@ -44,10 +45,13 @@ def inspect_source(source: bytes, compile_tree: Compile) -> tuple[dict[str, Any]
     try:
         text = source.decode("utf-8", "surrogatepass").removeprefix("\ufeff")
         tree = ast.parse(text, FILE_NAME)
-        names: dict[str, int | None] = {}
-        _bind(tree.body, names)
+        bound: dict[str, ast.arguments | None] = {}
+        _bind(tree.body, bound)
+        names = {name: arguments and _most(arguments) for name, arguments in bound.items()}
+        needed = {name: _least(arguments) for name, arguments in bound.items() if arguments}
         unread = {entry: _unread(tree, entry) for entry in ("evaluate", "handler")}
         tame = _is_tame(tree)
+        imports = sorted(imported(tree))
         code = compile_tree(tree)
     except RefusedCodeError as error:
         return _defect(str(error), error.line, None, kind="sandbox-violation"), b""
@@ -55,19 +59,23 @@ def inspect_source(source: bytes, compile_tree: Compile) -> tuple[dict[str, Any]
         return _defect(error.msg, error.lineno, error.offset), b""
     except (ValueError, RecursionError, MemoryError) as error:
         return _defect(str(error) or f"the source is too deeply nested ({type(error).__name__})", None, None), b""
-    return {"names": names, "unread": unread, "defect": None}, marshal.dumps((code, tame))
+    description = {"names": names, "imported": imports, "needed": needed, "unread": unread, "defect": None}
+    return description, marshal.dumps((code, tame))
 
 
 def _defect(message: str, line: int | None, column: int | None, kind: str = "syntax-error") -> dict[str, Any]:
     at = {"kind": kind, "message": message, "line": line, "column": column if column and column > 0 else None}
-    return {"names": {}, "unread": {}, "defect": at}
+    return {"names": {}, "needed": {}, "unread": {}, "defect": at}
 
 
-def _bind(body: list[ast.stmt], names: dict[str, int | None]) -> None:
-    """Add the names that these statements bind, without entering functions and classes."""
+def _bind(body: list[ast.stmt], names: dict[str, ast.arguments | None]) -> None:
+    """Add the names that these statements bind, without entering functions and classes.
+
+    A function comes with its parameters, unless a decorator may have made it take others.
+    """
     for statement in body:
         if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            names[statement.name] = _parameters(statement.args)
+            names[statement.name] = None if statement.decorator_list else statement.args
         elif isinstance(statement, ast.ClassDef):
             names[statement.name] = None
         elif isinstance(statement, (ast.Import, ast.ImportFrom)):
@@ -77,14 +85,14 @@ def _bind(body: list[ast.stmt], names: dict[str, int | None]) -> None:
             _bind_nested(statement, names)
 
 
-def _bind_nested(statement: ast.stmt, names: dict[str, int | None]) -> None:
+def _bind_nested(statement: ast.stmt, names: dict[str, ast.arguments | None]) -> None:
     value = getattr(statement, "value", None)
-    count = _parameters(value.args) if isinstance(value, ast.Lambda) else None
+    arguments = value.args if isinstance(value, ast.Lambda) else None
     for field in ("targets", "target"):
         for target in _as_list(getattr(statement, field, None)):
             for node in ast.walk(target):
                 if isinstance(node, ast.Name):
-                    names[node.id] = count
+                    names[node.id] = arguments
     for node in _as_list(getattr(statement, "items", None)):
         if isinstance(node.optional_vars, ast.Name):
             names[node.optional_vars.id] = None
@@ -100,9 +108,15 @@ def _as_list(value: Any) -> list[Any]:
     return [] if value is None else [value]
 
 
-def _parameters(arguments: ast.arguments) -> int | None:
+def _most(arguments: ast.arguments) -> int | None:
     """Return how many positional arguments it takes at most; None for any number."""
     return None if arguments.vararg else len(arguments.posonlyargs) + len(arguments.args)
+
+
+def _least(arguments: ast.arguments) -> int:
+    """Return how many arguments it cannot be called without."""
+    named = sum(default is None for default in arguments.kw_defaults)
+    return len(arguments.posonlyargs) + len(arguments.args) - len(arguments.defaults) + named
 
 
 def _unread(tree: ast.Module, entry: str) -> list[int]:

@@ -30,8 +30,10 @@ class _At(msgspec.Struct, frozen=True):
     column: int | None
 
 
-class _Description(msgspec.Struct, frozen=True):
+class _Description(msgspec.Struct, frozen=True, kw_only=True):
     names: dict[str, int | None]
+    imported: frozenset[str] = frozenset()
+    needed: dict[str, int] = {}
     unread: dict[str, frozenset[int]]
     defect: _At | None
 
@@ -39,6 +41,7 @@ class _Description(msgspec.Struct, frozen=True):
 @dataclass(frozen=True, slots=True)
 class _Compiled:
     inspection: Inspection
+    imported: frozenset[str]
     unread: dict[str, frozenset[int]]
     code: bytes
     source: bytes
@@ -51,17 +54,37 @@ _decode_description = msgspec.json.Decoder(_Description).decode
 StartPool: TypeAlias = Callable[[], Awaitable[Pool]]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stocked:
+    """A pool of Python with modules beyond the standard library, known by their top-level names."""
+
+    name: str
+    modules: frozenset[str]
+    start: StartPool
+
+
 class PooledRunner:
     """Runs evaluators in children of the zygotes of its pools; `description` says what confines them.
 
-    `pool` runs Python; `others` start the pools of further languages, when they are first asked for.
+    `pool` runs Python; `others` start the pools of further languages, when they are first asked for, and `stocked`
+    those for Python that imports what only they hold, the leaner ones first.
     """
 
-    def __init__(self, description: str, pool: Pool, others: Mapping[str, StartPool] | None = None) -> None:
+    def __init__(
+        self,
+        description: str,
+        pool: Pool,
+        others: Mapping[str, StartPool] | None = None,
+        stocked: Sequence[Stocked] = (),
+    ) -> None:
         self._description = description
+        self._languages = [_PYTHON, *(others or {})]
         self._pools: dict[str, Pool] = {_PYTHON: pool}
-        self._others = dict(others or {})
-        self._starting = asyncio.Lock()
+        self._others = {**(others or {}), **{stock.name: stock.start for stock in stocked}}
+        self._stocked = stocked
+        # In the order in which they were asked for; there is no pool of those that did not start.
+        self._asked = [_PYTHON]
+        self._starting = {name: asyncio.Lock() for name in self._others}
         self._compiled: OrderedDict[bytes, _Compiled] = OrderedDict()
 
     @property
@@ -72,7 +95,7 @@ class PooledRunner:
     @property
     def languages(self) -> list[str]:
         """Return the languages it runs."""
-        return [_PYTHON, *self._others]
+        return list(self._languages)
 
     @property
     def zygote_pids(self) -> list[int]:
@@ -116,7 +139,7 @@ class PooledRunner:
             else:
                 items.append(Item(request, index, call.arguments, size))
         try:
-            pool = await self._pool_of(_RUN_AS[revision.language])
+            pool = await self._pool_of(self._stock_for(revision.language, compiled.imported))
         except AssayError as error:
             return [Unavailable(cause=str(error)) for _ in calls]
         return await pool.run(program, items, request)
@@ -133,32 +156,45 @@ class PooledRunner:
 
     async def unready(self) -> str | None:
         """Return why no code can be run now, None when it can: each pool forks a child to see, and has room."""
-        for language, pool in list(self._pools.items()):
-            found = await self._inspect_again(language, b"", "")
+        for name in list(self._asked):
+            found = await self._inspect_again(name, b"", "")
             if isinstance(found, Unavailable):
                 return found.cause
-            if pool.is_stuck:
-                return f"all places for {language} are held by children that are past their deadline and do not end"
+            if self._pools[name].is_stuck:
+                return f"all places for {name} are held by children that are past their deadline and do not end"
         return None
 
     async def close(self) -> None:
         """Kill all processes; what waits or runs comes back as Unavailable."""
         self._others.clear()
-        async with self._starting:
-            for pool in self._pools.values():
-                await pool.close()
+        for starting in self._starting.values():
+            async with starting:
+                pass
+        for pool in self._pools.values():
+            await pool.close()
 
-    async def _pool_of(self, language: str) -> Pool:
-        """Return the pool of a language, started if it is not yet. Raises SandboxUnavailableError."""
-        pool = self._pools.get(language)
+    def _stock_for(self, language: str, imported: frozenset[str]) -> str:
+        """Return the name of the leanest pool that runs the language and holds all that is imported, if any does."""
+        if language != _PYTHON or not self._stocked:
+            return _RUN_AS[language]
+        wanted = imported & frozenset[str]().union(*(stock.modules for stock in self._stocked))
+        if not wanted:
+            return _PYTHON
+        return next((stock.name for stock in self._stocked if wanted <= stock.modules), self._stocked[-1].name)
+
+    async def _pool_of(self, name: str) -> Pool:
+        """Return the pool of this name, started if it is not yet. Raises SandboxUnavailableError."""
+        pool = self._pools.get(name)
+        if pool is None and name in self._starting:
+            async with self._starting[name]:
+                pool = self._pools.get(name)
+                start = self._others.get(name)
+                if pool is None and start is not None:
+                    if name not in self._asked:
+                        self._asked.append(name)
+                    pool = self._pools[name] = await start()
         if pool is None:
-            async with self._starting:
-                pool = self._pools.get(language)
-                if pool is None:
-                    start = self._others.get(language)
-                    if start is None:
-                        raise SandboxUnavailableError("the sandbox is shut")
-                    pool = self._pools[language] = await start()
+            raise SandboxUnavailableError("the sandbox is shut")
         return pool
 
     def _refusal(self, revision: Revision, limits: Limits) -> Outcome | None:
@@ -228,5 +264,5 @@ def _read_description(found: tuple[bytes, bytes] | None, source: bytes, digest: 
         line=description.defect.line,
         column=description.defect.column,
     )
-    inspection = Inspection(names=description.names, defect=defect)
-    return _Compiled(inspection, description.unread, code, source, digest)
+    inspection = Inspection(names=description.names, needed=description.needed, defect=defect)
+    return _Compiled(inspection, description.imported, description.unread, code, source, digest)

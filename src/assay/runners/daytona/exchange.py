@@ -47,6 +47,7 @@ class _Printed(msgspec.Struct, frozen=True):
 
     answers: list[tuple[Literal["answered", "died", "wall", "cpu", "memory"], int, float, str, str, int]] | None = None
     names: dict[str, int | None] | None = None
+    needed: dict[str, int] | None = None
     defect: _At | None = None
     lacking: str | None = None
 
@@ -73,7 +74,7 @@ def read(token: str, exit_code: int, printed: str, limits: Limits, most: int) ->
     at = said.defect and Defect(
         kind="syntax-error", message=said.defect.message, line=said.defect.line, column=said.defect.column
     )
-    return Inspection(names=said.names or {}, defect=at)
+    return Inspection(names=said.names or {}, needed=said.needed or {}, defect=at)
 
 
 def _outcome(answer: tuple[str, int, float, str, str, int], limits: Limits) -> Outcome:

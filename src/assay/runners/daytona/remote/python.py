@@ -98,7 +98,7 @@ class Python:
 def inspect_python(batch: Batch) -> "dict[str, Any]":
     """Return what the source defines, found without running it."""
     description, _ = inspect_source(batch.source, plainly)
-    return {"names": description["names"], "defect": description["defect"]}
+    return {name: description[name] for name in ("names", "needed", "defect")}
 
 
 def _worker_class() -> Any:
