@@ -9,7 +9,7 @@ import shutil
 import socket
 import sys
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 
 import structlog
@@ -17,7 +17,10 @@ import uvloop
 
 from assay.api.application import Services, create_application
 from assay.api.serving import GRACE_S, ApiServer, listen, raise_descriptor_limit, shown_url
+from assay.channels.apprise import AppriseMessenger
+from assay.channels.webhook import WebhookMessenger
 from assay.domain.access import DEFAULT_PROJECT, ApiKey, Role
+from assay.domain.channel import ChannelKind
 from assay.domain.evaluator import Language
 from assay.domain.identity import new_id
 from assay.domain.outcome import Limits
@@ -26,7 +29,7 @@ from assay.errors import ConfigurationError, NotFoundError
 from assay.guarded_http.address_guard import AddressGuard
 from assay.live.meters import Meters
 from assay.live.pipeline import LivePipeline, Timing
-from assay.ports import CodeRunner, Queue, Runner, Store
+from assay.ports import CodeRunner, Messenger, Queue, Runner, Store
 from assay.runners.daytona.runner import DaytonaRunner
 from assay.runners.installed import start_installed
 from assay.runners.local.runner import LocalRunner
@@ -36,11 +39,13 @@ from assay.runners.sandbox.runner import SandboxRunner
 from assay.runners.webhook.runner import WebhookRunner
 from assay.settings import Settings
 from assay.store.opening import open_store
+from assay.vault import Vault, keys_in_file
 
 KIBIBYTE = 1024
 MEBIBYTE = 1024 * KIBIBYTE
 KEY_PREFIX = "assay_"
 KEY_BYTES = 32
+KEY_FILE = "secret.key"
 SHOWN_OF_KEY = 10
 LEAST_FREE_BYTES = 8 * MEBIBYTE
 BUILT_IN_RUNNERS = ("sandbox", "restricted", "local", "daytona")
@@ -113,6 +118,7 @@ async def open_engine(settings: Settings) -> AsyncGenerator[Engine]:
 
 async def _serve(settings: Settings) -> None:
     guard = AddressGuard(settings.external_allow)
+    vault = _vault(settings)
     raise_descriptor_limit()
     listener = listen(settings.host, settings.port)
     store, queue = await open_store(settings.url, lease_s=settings.lease_s)
@@ -121,10 +127,16 @@ async def _serve(settings: Settings) -> None:
         code_runner = await _start_code_runner(settings)
         if settings.code_runner == "local":
             log.warning("evaluators are not confined: they can do all that this server's user can", code_runner="local")
-        webhook = WebhookRunner(guard, at_once=settings.external_at_once)
+        webhook = WebhookRunner(guard, vault, at_once=settings.external_at_once)
+        messengers: dict[ChannelKind, Messenger] = {
+            "apprise": AppriseMessenger(vault, settings.external_allow),
+            "webhook": WebhookMessenger(guard, vault),
+        }
         try:
-            await _serve_requests(settings, listener, store, queue, code_runner, webhook)
+            await _serve_requests(settings, listener, store, queue, code_runner, webhook, vault, messengers)
         finally:
+            for messenger in messengers.values():
+                await messenger.close()
             await webhook.close()
             await code_runner.close()
     finally:
@@ -140,11 +152,19 @@ async def _serve_requests(
     queue: Queue,
     code_runner: CodeRunner,
     webhook: WebhookRunner,
+    vault: Vault,
+    messengers: Mapping[ChannelKind, Messenger],
 ) -> None:
     clock, meters = SystemClock(), Meters()
     engine = Engine({**_code_runners(code_runner), "external": webhook}, clock, _limits(settings))
     pipeline = LivePipeline(
-        store=store, queue=queue, engine=engine, clock=clock, timing=_timing(settings), meters=meters
+        store=store,
+        queue=queue,
+        engine=engine,
+        clock=clock,
+        timing=_timing(settings),
+        meters=meters,
+        messengers=messengers,
     )
     application = create_application(
         Services(
@@ -154,6 +174,8 @@ async def _serve_requests(
             pipeline=pipeline,
             clock=clock,
             meters=meters,
+            vault=vault,
+            messengers=messengers,
             limits=_limits(settings),
             unready=_unready(settings, code_runner),
         )
@@ -173,6 +195,12 @@ async def _serve_requests(
         await pipeline.stop(0)
         await working
         log.info("stopped")
+
+
+def _vault(settings: Settings) -> Vault:
+    """Return what seals users' secrets; raise ConfigurationError for keys that cannot be used."""
+    keys = keys_in_file(settings.data_dir / KEY_FILE) if settings.secret_key is None else [settings.secret_key]
+    return Vault([*keys, *settings.old_secret_keys])
 
 
 def _unready(settings: Settings, code_runner: CodeRunner) -> Callable[[], Awaitable[str | None]]:

@@ -9,6 +9,7 @@ from assay.domain.access import ApiKey
 from assay.domain.agent import Agent
 from assay.domain.channel import Channel, Failing
 from assay.domain.check import Check, CheckStatus
+from assay.domain.credentials import SealedCredentials
 from assay.domain.evaluator import Evaluator, Revision
 from assay.domain.notification import Delivery, Notification, Owed
 from assay.domain.outcome import Call, Inspection, Limits, Outcome
@@ -114,6 +115,10 @@ class Snapshot(Protocol):
         """Return the project's evaluators, newest first."""
         ...
 
+    async def evaluators_with_credentials(self) -> list[Evaluator]:
+        """Return the evaluators of all projects that have credentials."""
+        ...
+
     async def revisions(self, project_id: str, evaluator_id: str) -> list[Revision]:
         """Return an evaluator's revisions, newest first."""
         ...
@@ -200,6 +205,12 @@ class Transaction(Snapshot, Protocol):
 
     async def update_evaluator(self, evaluator: Evaluator) -> None:
         """Store settings, and the revision when it is a new one."""
+        ...
+
+    async def reseal_credentials(
+        self, evaluator_id: str, before: SealedCredentials, after: SealedCredentials
+    ) -> None:
+        """Write credentials sealed anew, unless somebody changed them meanwhile."""
         ...
 
     async def delete_evaluator(self, project_id: str, evaluator_id: str) -> bool:
@@ -381,7 +392,7 @@ class NotTold:
 class Messenger(Protocol):
     """Brings notifications to channels of one kind."""
 
-    async def shown(self, url: str) -> str:
+    async def shown(self, url: str, project_id: str) -> str:
         """Return what of a channel's URL may be shown; raise InvalidInputError for one nothing can be sent to."""
         ...
 

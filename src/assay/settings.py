@@ -28,6 +28,15 @@ class Settings(BaseSettings):
     admin_key: str | None = Field(
         None, min_length=16, description="Presets the first admin key; unset makes one and prints it once."
     )
+    secret_key: str | None = Field(
+        None,
+        min_length=32,
+        description="Key that users' secrets are sealed with in the database; unset uses the file secret.key in the "
+        "data folder, made at first start. Servers that share a database need the same.",
+    )
+    old_secret_keys: tuple[str, ...] = Field(
+        (), description="Keys that older secrets were sealed with and are still opened with, as a JSON list."
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged.")
     log_format: Literal["text", "json"] = Field("text", description="How log lines are written, on standard error.")
 
@@ -84,7 +93,9 @@ class Settings(BaseSettings):
     log_kb: int = Field(16, ge=0, le=1024, description="Logs kept of one evaluation, in KiB.")
 
     external_allow: tuple[str, ...] = Field(
-        (), description="CIDRs or host names beside public addresses that external scorers may reach, as a JSON list."
+        (),
+        description="CIDRs or host names beside public addresses that external scorers and channels may reach, as a "
+        "JSON list.",
     )
     external_at_once: int = Field(8, ge=1, le=1000, description="Calls that one external scorer gets at a time.")
 

@@ -12,15 +12,21 @@ import httpx2
 from fastapi import FastAPI
 
 from assay.api.application import Services, create_application
+from assay.channels.apprise import AppriseMessenger
+from assay.channels.webhook import WebhookMessenger
 from assay.domain.access import ApiKey, Role
+from assay.domain.channel import ChannelKind
 from assay.domain.outcome import Limits
 from assay.engine import Engine
+from assay.guarded_http.address_guard import AddressGuard
 from assay.ingest.bodies import BodyLimits
 from assay.live.meters import Meters
 from assay.live.pipeline import LivePipeline, Timing
-from assay.ports import Queue, Store
+from assay.ports import Messenger, Queue, Store
 from assay.store.opening import open_store
+from support.endpoint import LOOPBACK
 from support.in_process import AnsweringRunner, InProcessRunner
+from support.notifications import VAULT
 
 EVALUATORS = "/agent-monitoring/custom-evaluators"
 ROLES: tuple[Role, ...] = ("ingest", "member", "admin")
@@ -84,7 +90,13 @@ async def running_api(database_url: str, answer: Any = None, *, settle_s: float 
     endpoint = AnsweringRunner({"matches": True, "reason": "found"} if answer is None else answer)
     engine = Engine({"python": InProcessRunner(), "external": endpoint}, clock, Limits())
     timing = Timing(settle_s=settle_s)
-    pipeline = LivePipeline(store=store, queue=queue, engine=engine, clock=clock, timing=timing, meters=meters)
+    messengers: dict[ChannelKind, Messenger] = {
+        "apprise": AppriseMessenger(VAULT, LOOPBACK),
+        "webhook": WebhookMessenger(AddressGuard(LOOPBACK), VAULT),
+    }
+    pipeline = LivePipeline(
+        store=store, queue=queue, engine=engine, clock=clock, timing=timing, meters=meters, messengers=messengers
+    )
     services = Services(
         store=store,
         queue=queue,
@@ -92,6 +104,8 @@ async def running_api(database_url: str, answer: Any = None, *, settle_s: float 
         engine=engine,
         clock=clock,
         meters=meters,
+        vault=VAULT,
+        messengers=messengers,
         bodies=SMALL_BODIES,
     )
     async with store.transaction() as transaction:
@@ -106,6 +120,7 @@ async def running_api(database_url: str, answer: Any = None, *, settle_s: float 
     finally:
         await pipeline.stop()
         await working
+        await messengers["webhook"].close()
         await queue.close()
         await store.close()
 

@@ -9,7 +9,18 @@ from assay.api.border import RequestBorder
 from assay.api.dry_run import Turns
 from assay.api.openapi import install_openapi
 from assay.api.problem import install_problems
-from assay.api.routers import agents, documentation, dry_run, evaluators, events, health, otlp, signals, traces
+from assay.api.routers import (
+    agents,
+    channels,
+    documentation,
+    dry_run,
+    evaluators,
+    events,
+    health,
+    otlp,
+    signals,
+    traces,
+)
 from assay.api.services import Services
 
 __all__ = ["Services", "create_application"]
@@ -35,7 +46,7 @@ def create_application(services: Services) -> FastAPI:
     install_problems(app)
     install_openapi(app)
     keyed = [Depends(scheme) for scheme in SCHEMES]
-    for router in (otlp.router, traces.sending, traces.router, agents.router, signals.router):
+    for router in (otlp.router, traces.sending, traces.router, agents.router, signals.router, channels.router):
         app.include_router(router, dependencies=keyed)
     for prefix, is_shown in ((EVALUATORS, True), (SHORT_EVALUATORS, True), ("/api/v1" + EVALUATORS, False)):
         for router in (dry_run.router, evaluators.router, events.router):

@@ -1,16 +1,18 @@
 """What the API needs of the rest: ports and flows, handed in by the wiring."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from fastapi import Request
 
+from assay.domain.channel import ChannelKind
 from assay.domain.outcome import Limits
 from assay.engine import Engine
 from assay.ingest.bodies import BodyLimits
 from assay.live.meters import Meters
 from assay.live.pipeline import LivePipeline
-from assay.ports import Clock, Queue, Store
+from assay.ports import Clock, Messenger, Queue, Store
+from assay.vault import Vault
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +30,8 @@ class Services:
     engine: Engine
     clock: Clock
     meters: Meters
+    vault: Vault
+    messengers: Mapping[ChannelKind, Messenger]
     unready: Callable[[], Awaitable[str | None]] | None = None
     limits: Limits = field(default_factory=Limits)
     bodies: BodyLimits = field(default_factory=BodyLimits)

@@ -69,7 +69,7 @@ class Channel:
 
 def vault_place(channel_id: str) -> str:
     """Name the place a channel's target is sealed for."""
-    return f"channel:{channel_id}"
+    return f"channel {channel_id}"
 
 
 def target_text(target: Target) -> str:

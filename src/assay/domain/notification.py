@@ -7,8 +7,8 @@ from typing import Literal, TypeAlias
 from assay.domain.channel import SEVERITIES, Channel, is_quiet, quiet_until_ns
 from assay.domain.evaluator import Severity
 from assay.domain.identity import derived_id
+from assay.domain.signal import ChangeKind, SignalChange
 
-EventKind = Literal["raised", "reopened", "escalated"]
 Gathering = Literal["nothing", "digest", "quiet"]
 DeliveryOutcome = Literal["told", "failed", "given-up", "dropped"]
 
@@ -17,6 +17,7 @@ MOST_ATTEMPTS = 30
 FIRST_WAIT_S = 5.0
 LONGEST_WAIT_S = 3600.0
 LONGEST_CAUSE = 500
+LONGEST_REASON = 2000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +25,7 @@ class SignalEvent:
     """What became of a signal, as it was at that moment: all that a message about it says."""
 
     id: str
-    kind: EventKind
+    kind: ChangeKind
     occurred_at_ns: int
     signal_id: str
     evaluator_id: str
@@ -103,6 +104,30 @@ class TellAt:
 
 
 Decision: TypeAlias = Ignore | TellAt
+
+
+def event_of(change: SignalChange, agent_name: str | None, *, now_ns: int) -> SignalEvent:
+    """Return what channels are told of a change; its reason is cut to 2,000 characters."""
+    signal = change.signal
+    last = signal.evidence[0] if signal.evidence else None
+    reason = last.reason if last is not None else None
+    return SignalEvent(
+        id=derived_id("evt", signal.id, change.kind, signal.count, now_ns),
+        kind=change.kind,
+        occurred_at_ns=now_ns,
+        signal_id=signal.id,
+        evaluator_id=signal.evaluator_id,
+        evaluator_name=change.evaluator.name,
+        agent_id=signal.agent_id,
+        agent_name=agent_name,
+        severity=signal.severity,
+        count=signal.count,
+        reason=None if reason is None else reason[:LONGEST_REASON],
+        check_id=last.check_id if last is not None else None,
+        trace_id=last.trace_id if last is not None else None,
+        first_seen_ns=signal.first_seen_ns,
+        last_seen_ns=signal.last_seen_ns,
+    )
 
 
 def decide(channel: Channel, event: SignalEvent, *, now_ns: int) -> Decision:

@@ -13,6 +13,9 @@ class Meters:
         self.checks = Counter("assay_checks_recorded", "Checks recorded.", ["status"], registry=self.registry)
         self.signals = Counter("assay_signals_raised", "Signals raised or reopened.", registry=self.registry)
         self.retries = Counter("assay_checks_retried", "Checks we could not run and try again.", registry=self.registry)
+        self.notifications = Counter(
+            "assay_notifications", "Attempts to tell a channel.", ["outcome"], registry=self.registry
+        )
         self.backlog = Gauge("assay_queue_depth", "Queue entries waiting or running.", registry=self.registry)
         self.latency = Histogram(
             "assay_check_seconds",

@@ -1,19 +1,22 @@
-"""The live flow, from spans accepted to signals raised, and its three commits: accept, owe, record.
+"""The live flow, from spans accepted to people told, and its four commits: accept, owe, record, told.
 
-accept -> (a trace is due `settle_s` after each change) -> settle -> sample -> owe -> execute -> record
+accept -> (a trace is due `settle_s` after each change) -> settle -> sample -> owe -> execute -> record -> notify
 
 Every arrow is a durable queue entry. A kill anywhere leaves entries that another worker takes over, and whatever is
-done twice is recorded once. No user code and no network runs inside a commit.
+done twice is recorded once; a notification may be sent twice, under the same id. No user code and no network runs
+inside a commit. What gathered for a channel is closed in a commit of its own before it is sent.
 """
 
 import asyncio
+import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 import structlog
 
+from assay.domain.channel import ChannelKind
 from assay.domain.trace import Span
 from assay.engine import Engine
 from assay.errors import StoreUnavailableError
@@ -22,11 +25,12 @@ from assay.live.admit import Admission
 from assay.live.batching import FIRST, next_size
 from assay.live.execute import execute_while_wanted
 from assay.live.meters import Meters
+from assay.live.notify import Held, Moot, Ready, close, drop, give_account, look, owe_notifications
 from assay.live.record import record
 from assay.live.sample import owe, sample
 from assay.live.settle import settled
-from assay.live.work import CHECK_LANE, SETTLE_LANE, decode_trace_due
-from assay.ports import Claim, Clock, Queue, Store
+from assay.live.work import CHECK_LANE, NOTIFY_LANE, SETTLE_LANE, decode_notification_due, decode_trace_due
+from assay.ports import Claim, Clock, Messenger, Queue, Store, Told
 
 SETTLE_BATCH = 512
 LONGEST_BACKOFF_S = 60.0
@@ -51,7 +55,15 @@ class LivePipeline:
     """The flow of one server. `accept` serves requests; `run` works off the queue until stopped."""
 
     def __init__(
-        self, *, store: Store, queue: Queue, engine: Engine, clock: Clock, timing: Timing, meters: Meters
+        self,
+        *,
+        store: Store,
+        queue: Queue,
+        engine: Engine,
+        clock: Clock,
+        timing: Timing,
+        meters: Meters,
+        messengers: Mapping[ChannelKind, Messenger],
     ) -> None:
         self._store = store
         self._queue = queue
@@ -59,6 +71,7 @@ class LivePipeline:
         self._clock = clock
         self._timing = timing
         self._meters = meters
+        self._messengers = messengers
         self._lanes: dict[str, asyncio.Task[None]] = {}
         self._sizes: dict[str, int] = {}
         self._stopping = asyncio.Event()
@@ -137,6 +150,8 @@ class LivePipeline:
             return self._settle_and_owe, SETTLE_BATCH
         if lane.startswith(CHECK_LANE):
             return self._execute_and_record, FIRST
+        if lane.startswith(NOTIFY_LANE):
+            return self._notify, 1
         message = f"no step works off lane {lane!r}"
         raise AssertionError(message)
 
@@ -175,7 +190,9 @@ class LivePipeline:
         started_ns = self._clock.now_ns()
         executed = await execute_while_wanted(self._store, self._engine, claims)
         async with self._store.transaction() as transaction:
-            recorded = await record(transaction, executed.checks, now_ns=self._clock.now_ns())
+            now_ns = self._clock.now_ns()
+            recorded = await record(transaction, executed.checks, now_ns=now_ns)
+            await owe_notifications(transaction, recorded.changes, now_ns=now_ns)
             await transaction.settle(executed.done)
         if executed.retry:
             log.warning("checks-unavailable", lane=lane, count=len(executed.retry), cause=executed.causes[0])
@@ -192,6 +209,43 @@ class LivePipeline:
             self._meters.latency.observe(check.duration_s)
         took_s = (self._clock.now_ns() - started_ns) / 1e9
         self._sizes[lane] = next_size(self._sizes.get(lane, FIRST), took_s, len(claims))
+
+    async def _notify(self, lane: str, claims: list[Claim]) -> None:
+        for claim in claims:
+            async with self._store.snapshot() as snapshot:
+                due = await look(snapshot, decode_notification_due(claim.payload), now_ns=self._clock.now_ns())
+            match due:
+                case Held():
+                    await self._queue.release([claim], due.wait_s)
+                case Moot():
+                    async with self._store.transaction() as transaction:
+                        await drop(transaction, due, now_ns=self._clock.now_ns())
+                        await transaction.settle([claim])
+                case Ready():
+                    await self._tell(claim, due)
+
+    async def _tell(self, claim: Claim, ready: Ready) -> None:
+        if not ready.owed.is_closed:
+            async with self._store.transaction() as transaction:
+                closed = await close(transaction, ready)
+                if closed is None:
+                    await transaction.settle([claim])
+                    return
+            ready = closed
+        started = time.monotonic()
+        result = await self._messengers[ready.channel.kind].send(ready.channel, ready.owed.notification)
+        duration_s = time.monotonic() - started
+        async with self._store.transaction() as transaction:
+            wait_s = await give_account(transaction, ready, result, now_ns=self._clock.now_ns(), duration_s=duration_s)
+            if wait_s is None:
+                await transaction.settle([claim])
+        if isinstance(result, Told):
+            self._meters.notifications.labels(outcome="told").inc()
+            return
+        self._meters.notifications.labels(outcome="given-up" if wait_s is None else "failed").inc()
+        log.warning("channel-failed", channel=ready.channel.id, cause=result.cause, next_attempt_in_s=wait_s)
+        if wait_s is not None:
+            await self._queue.release([claim], wait_s)
 
 
 def _backoff_s(claims: Sequence[Claim]) -> float:

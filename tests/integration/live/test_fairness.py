@@ -47,6 +47,7 @@ def pipeline_over(store: Store, queue: Queue, clock: FixedClock) -> LivePipeline
         clock=clock,
         timing=Timing(max_backlog=MAX_BACKLOG),
         meters=Meters(),
+        messengers={},
     )
 
 

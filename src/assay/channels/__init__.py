@@ -1,0 +1,1 @@
+"""Channels: how people are told of signals, one file a kind."""
