@@ -1,13 +1,12 @@
 """What a child's frames say, as outcomes. A frame comes from a process that ran hostile code: it is checked first."""
 
-import os
-import signal
 from typing import Any, Literal, cast
 
 import msgspec
 
 from assay.domain.outcome import Exceeded, Limits, Outcome, Raised, Returned
 from assay.runners.children import frames
+from assay.runners.children.breaches import Used, out_of_memory
 
 _MAX_DEPTH = 65
 
@@ -59,7 +58,7 @@ def outcome_of(status: int, value: bytes, logs: bytes, written: int, spent_s: fl
                 duration_s=duration_s,
             )
         if status == frames.STATUS_MEMORY:
-            return Exceeded(budget="memory", message=_memory(limits), logs=text, duration_s=duration_s)
+            return out_of_memory(text, limits, Used(ran_s=duration_s))
         if status == frames.STATUS_RESULT:
             found = int(value) or f"more than {limits.result_bytes}"
             message = f"the result has {found} bytes of JSON; at most {limits.result_bytes} are allowed"
@@ -67,26 +66,6 @@ def outcome_of(status: int, value: bytes, logs: bytes, written: int, spent_s: fl
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError):
         return None
     return None
-
-
-def outcome_of_death(status: int, logs: str, spent_s: float, limits: Limits) -> Outcome:
-    """Return the outcome of an evaluation that ended its process, from the wait status."""
-    if os.WIFSIGNALED(status):
-        number = os.WTERMSIG(status)
-        if number == signal.SIGPROF:
-            message = f"the evaluation used more than {limits.cpu_s:g} s of CPU time"
-            return Exceeded(budget="cpu", message=message, logs=logs, duration_s=spent_s)
-        how = f"was ended by {_signal_name(number)}"
-    else:
-        how = f"ended itself with status {os.waitstatus_to_exitcode(status)}"
-    message = f"the process {how} before the code returned"
-    return Raised(kind="script-crashed", type="ProcessEnded", message=message, logs=logs, duration_s=spent_s)
-
-
-def out_of_time(logs: str, limits: Limits) -> Outcome:
-    """Return the outcome of an evaluation that was killed at its deadline."""
-    message = f"the evaluation ran longer than {limits.wall_s:g} s"
-    return Exceeded(budget="wall", message=message, logs=logs, duration_s=limits.wall_s)
 
 
 def forger() -> Outcome:
@@ -99,17 +78,6 @@ def shown_logs(logs: bytes, written: int) -> str:
     """Return logs as text, with a mark where they were cut."""
     text = logs.decode("utf-8", "ignore" if written > len(logs) else "replace")
     return f"{text}\n[logs cut: {written} bytes were printed, {len(logs)} are kept]" if written > len(logs) else text
-
-
-def _memory(limits: Limits) -> str:
-    return f"the evaluation needed more than {limits.memory_bytes / 1024 / 1024:g} MiB of memory"
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def _is_too_deep(raw: bytes) -> bool:

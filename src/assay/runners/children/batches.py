@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from assay.domain.outcome import Limits, Outcome
+from assay.domain.breaker import FAILURES_TO_OPEN
+from assay.domain.outcome import Limits, Outcome, Unavailable
 
 BATCH_ITEMS = 256
 BATCH_BYTES = 1024 * 1024
@@ -24,20 +25,33 @@ class Request:
     def __init__(self, count: int) -> None:
         self._outcomes: list[Outcome | None] = [None] * count
         self._missing = count
+        self._crashes = 0
         self.done: asyncio.Future[list[Outcome]] = asyncio.get_running_loop().create_future()
 
     @property
     def abandoned(self) -> bool:
         """Tell whether nobody waits for it any more."""
-        return self.done.cancelled()
+        return self.done.done()
 
     def settle(self, index: int, outcome: Outcome) -> None:
         """Take the outcome of one call."""
+        self._crashes = 0
         if self._outcomes[index] is None:
             self._outcomes[index] = outcome
             self._missing -= 1
         if not self._missing and not self.done.done():
             self.done.set_result([outcome for outcome in self._outcomes if outcome is not None])
+
+    def crashed(self, index: int, outcome: Outcome) -> None:
+        """Take the outcome of a call that cost its process; after so many in a row, give up those that are left."""
+        crashes = self._crashes + 1
+        self.settle(index, outcome)
+        self._crashes = crashes
+        if crashes >= FAILURES_TO_OPEN:
+            cause = f"{crashes} evaluations in a row ended their process or used up a budget"
+            for left, known in enumerate(self._outcomes):
+                if known is None:
+                    self.settle(left, Unavailable(cause=cause, is_given_up=True))
 
 
 @dataclass(slots=True)
@@ -139,14 +153,18 @@ class Waiting:
                     return program, batch
         return None
 
+    def is_all(self, key: Key) -> bool:
+        """Tell whether nothing but this program waits."""
+        return all(project_id == key[0] and programs.keys() <= {key} for project_id, programs in self._projects.items())
+
     def take_more(self, key: Key, places: int) -> list[Item]:
-        """Return a batch of the same program at once, when that is all that waits; nothing otherwise.
+        """Return another batch of this program, out of turn; nothing when none waits.
 
         Towards the end batches grow smaller, so that so many places finish together.
         """
         project_id = key[0]
         programs = self._projects.get(project_id)
-        if programs is None or len(self._projects) != 1 or len(programs) != 1 or key not in programs:
+        if programs is None or key not in programs:
             return []
         _, queue = programs[key]
         if queue[0].alone:

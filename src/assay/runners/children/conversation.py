@@ -14,15 +14,23 @@ from assay.domain.outcome import Limits, Outcome
 from assay.runners.children import frames
 from assay.runners.children.answers import outcome_of, shown_logs
 from assay.runners.children.batches import Item, Program
+from assay.runners.children.breaches import Used
 from assay.runners.children.zygote_process import Child
 
 _READ_BYTES = 256 * 1024
 _BEGIN_S = 20.0
 _SPARE_S = 1.0
-_LOOKS = 4
+_LOOKS = 32
+_LEAST_LOOK_S = 0.01
 # An evaluation that wanted the CPU and got less than half of it has so many times the wall time.
 _PATIENCE = 2
 _STARVED = (0.001, 0.5)
+# One that used up nearly all its CPU time by its deadline has a little longer to use up the rest, so that what is
+# named is the budget that such code is really after.
+_NEARLY = 0.9
+_A_LITTLE_LONGER = 1.1
+# The CPU time before an evaluation is known well enough when it was told so shortly before, as a share of the whole.
+_WELL_KNOWN = 0.05
 
 
 def longest_s(limits: Limits, count: int) -> float:
@@ -36,6 +44,8 @@ class Round:
 
     `outcomes` are those of the first items. Unless all were answered, `culprit` is the index of the item that was
     running at the end, `logs` what it printed and `spent_s` its time. `not-begun` is ours, all else is theirs.
+    A hung one `is_over_cpu` when it was killed for its CPU time. `before` is a time at or before the start of the
+    culprit (monotonic), and the CPU time of the child then, both in seconds.
     """
 
     outcomes: list[Outcome] = field(default_factory=list[Outcome])
@@ -43,7 +53,18 @@ class Round:
     culprit: int = 0
     logs: str = ""
     spent_s: float = 0.0
-    memory: Outcome | None = None
+    is_over_cpu: bool = False
+    before: tuple[float, float] = (0.0, 0.0)
+
+    def used(self, cpu_s: float, peak_bytes: int) -> Used:
+        """Return what the culprit had used, from what the whole child had at its end."""
+        unknown_s = max(time.monotonic() - self.spent_s - self.before[0], 0.0)
+        return Used(
+            ran_s=self.spent_s,
+            cpu_s=max(cpu_s - self.before[1], 0.0),
+            cpu_is_bound=unknown_s > max(_WELL_KNOWN * self.spent_s, _LEAST_LOOK_S),
+            peak_bytes=peak_bytes,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +140,7 @@ class Conversation:
             self._killed = self._killed or watch.fired
         self.begun = reader.begun
         if reader.round.end != "answered":
-            self._find_culprit(reader.round, asked.offset, asked.count)
+            self._find_culprit(reader.round, watch, asked.offset, asked.count)
         return reader.round
 
     def _follows(self, reader: "_Reader", asked: _Asked, data: bytes) -> bool:
@@ -142,7 +163,7 @@ class Conversation:
             self._sending.cancel()
             await asyncio.gather(self._sending, return_exceptions=True)
 
-    def _find_culprit(self, ended: Round, offset: int, count: int) -> None:
+    def _find_culprit(self, ended: Round, watch: "_Watch", offset: int, count: int) -> None:
         """Ask the child's own counter, as far as it agrees with what was asked and answered."""
         begun, started = self._child.progress()
         culprit, answered = begun - offset - 1, len(ended.outcomes)
@@ -150,7 +171,11 @@ class Conversation:
             ended.end = "forged"
         ended.culprit = min(max(culprit, answered), count - 1)
         ended.logs = shown_logs(*self._child.logs(self._limits.log_bytes))
-        ended.spent_s = min(max(time.monotonic() - started, 0.0), self._limits.wall_s) if started > 0 else 0.0
+        ended.before, ended.is_over_cpu = watch.before, watch.is_over_cpu
+        if ended.end == "hung":
+            ended.spent_s = time.monotonic() - watch.since
+        else:
+            ended.spent_s = min(max(time.monotonic() - started, 0.0), self._limits.wall_s) if started > 0 else 0.0
 
 
 def _request(program: Program, items: list[Item], batch_id: bytes, *, first: bool) -> bytes:
@@ -180,20 +205,27 @@ class _Watch:
     Wall time is not the author's fault where the machine is so full that the kernel hardly let the evaluation run, so
     that one has its time once more. What sleeps uses no CPU at all and what runs uses most of it; in between is who
     waited for it (or slept in snatches, who gains little). How much it used is the kernel's word, not the child's.
+
+    By the same word it is killed for its CPU time. The child's own timer is quicker, but the author's code can stop
+    that; and none is set where there is as much CPU time as wall time.
     """
 
     def __init__(self, child: Child, reader: "_Reader", limits: Limits, offset: int, count: int) -> None:
         self._child = child
         self._reader = reader
         self._wall_s = limits.wall_s
+        self._cpu_s = limits.cpu_s
+        self._look_s = max(self._wall_s / _LOOKS, _LEAST_LOOK_S)
         self._begun = offset
-        self._since = self._answered_at = time.monotonic()
+        self.since = self._answered_at = time.monotonic()
+        self.before = self._told = child.cpu or (child.forked_at, 0.0)
+        self.is_over_cpu = False
         self._answers = 0
-        self._patience = 1
+        self._patience = 1.0
         self._first_cpu: tuple[float, float] | None = None
         self.fired = False
         loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(self._wall_s / _LOOKS, self._look)
+        self._timer = loop.call_later(self._look_s, self._look)
         self._last = loop.call_later(longest_s(limits, count), self._end)
 
     def _look(self) -> None:
@@ -211,26 +243,36 @@ class _Watch:
         """Return how long to wait until the next look; nothing when the time is used up."""
         now = time.monotonic()
         begun, claimed = self._child.progress()
+        told = self._child.cpu or self._told
         if begun > self._begun:
-            self._begun, self._patience, self._first_cpu = begun, 1, None
+            self._begun, self._patience, self._first_cpu = begun, 1.0, None
             # The author's code can write any number there, NaN too; one that cannot be true moves nothing.
-            if self._since <= claimed <= now:
-                self._since = claimed
+            if self.since <= claimed <= now:
+                self.since = claimed
+            self.before = told if told[0] <= self.since else self._told
+        self._told = told
         if len(self._reader.round.outcomes) > self._answers:
             self._answers, self._answered_at = len(self._reader.round.outcomes), now
-        told = self._child.cpu
-        if self._first_cpu is None and told is not None and told[0] >= self._since:
+        if self._first_cpu is None and told[0] >= self.since:
             self._first_cpu = told
-        if now >= self._latest() and self._is_starved():
-            self._patience = _PATIENCE
+        used_s = told[1] - self.before[1]
+        if now >= self._latest() and self._patience == 1.0:
+            if self._is_starved():
+                self._patience = _PATIENCE
+            elif used_s >= _NEARLY * self._cpu_s:
+                self._patience = _A_LITTLE_LONGER
+        counted_s = used_s if self._patience == _A_LITTLE_LONGER else told[1] - (self._first_cpu or told)[1]
+        if counted_s >= self._cpu_s:
+            self.is_over_cpu = True
+            return 0.0
         left_s = self._latest() - now
         self._child.ask_cpu()
-        return min(left_s, self._wall_s / _LOOKS)
+        return min(left_s, _LEAST_LOOK_S if self._patience == _A_LITTLE_LONGER else self._look_s)
 
     def _latest(self) -> float:
         """Return when the time is used up, by all that is known."""
         limit_s = self._patience * self._wall_s if self._reader.begun else _BEGIN_S
-        return min(self._since + limit_s, self._answered_at + 2 * limit_s)
+        return min(self.since + limit_s, self._answered_at + 2 * limit_s)
 
     def _is_starved(self) -> bool:
         """Tell whether the evaluation wanted the CPU and hardly got it, between the first and the last time told."""
@@ -290,7 +332,6 @@ class _Reader:
             if outcome is None:
                 return self._end("forged")
             if status == frames.STATUS_MEMORY:
-                self.round.memory = outcome
                 return self._end("memory")
             outcomes.append(outcome)
             expected += 1

@@ -24,8 +24,9 @@ FORK = struct.Struct("<cIQdQIB")
 KILL = struct.Struct("<cI")
 # Number of the child, and the CPU time it has used, in seconds.
 USED = struct.Struct("<cId")
-# Number of the child, and its wait status (NOT_FORKED when there was none).
-ENDED = struct.Struct("<cIi")
+# Number of the child, its wait status (NOT_FORKED when there was none), and by the kernel's count the CPU time it used
+# (seconds) and the most memory it held (bytes).
+ENDED = struct.Struct("<cIidQ")
 NOT_FORKED = -1
 
 BEGUN = b"B"

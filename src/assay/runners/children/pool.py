@@ -12,13 +12,16 @@ from weakref import WeakValueDictionary
 from assay.domain.outcome import Exceeded, Outcome, Unavailable
 from assay.errors import SandboxUnavailableError
 from assay.runners.children import frames
-from assay.runners.children.answers import forger, out_of_time, outcome_of_death
+from assay.runners.children.answers import forger
 from assay.runners.children.batches import Item, Program, Request, Waiting
+from assay.runners.children.breaches import Used, out_of_cpu, out_of_memory, out_of_time, outcome_of_death
 from assay.runners.children.conversation import Conversation, Round, longest_s
 from assay.runners.children.zygote_process import SILENCE_S, Child, Launch, ZygoteLostError, ZygoteProcess
 
 # A batch that runs longer than this no longer keeps others from starting.
 _BRISK_S = 0.1
+# So long a child is given more of its revision although others wait: a fork costs what a hundred evaluations do.
+_SLICE_S = 0.025
 _LEAST_CHILDREN = 32
 _MOST_FAILURES = 3
 _STEP_OF_NICENESS = 5
@@ -38,6 +41,7 @@ class _Running:
         self.following: list[Item] = []
         self.child: Child | None = None
         self.brisk = True
+        self.slice_until = time.monotonic() + _SLICE_S
         self.due_by = math.inf
 
     @property
@@ -103,9 +107,7 @@ class Pool:
             return await request.done
         except asyncio.CancelledError:
             request.done.cancel()
-            for running in self._running.values():
-                if running.child is not None and running.abandoned:
-                    running.child.kill()
+            self._end_abandoned()
             raise
 
     def _dispatch_soon(self) -> None:
@@ -195,8 +197,12 @@ class Pool:
                 running.child.close()
 
     def _follow(self, running: _Running) -> list[Item]:
-        """Return what the child of a brisk batch is given next, if that is all that waits."""
-        running.following = self._waiting.take_more(running.program.key, self._workers) if running.brisk else []
+        """Return what the child is given next: more of its revision while its slice lasts, or nothing else waits."""
+        key, waiting = running.program.key, self._waiting
+        if running.brisk and (time.monotonic() < running.slice_until or waiting.is_all(key)):
+            running.following = waiting.take_more(key, self._workers)
+        else:
+            running.following = []
         return running.following
 
     def _niceness(self, project_id: str) -> int:
@@ -229,8 +235,8 @@ class Pool:
         items, limits = running.items, running.program.limits
         if ended.end == "not-begun":
             child.kill()
-            status = await child.status()
-            raise ZygoteLostError(f"the confined child ended before it ran any code (wait status {status})")
+            ending = await child.ending()
+            raise ZygoteLostError(f"the confined child ended before it ran any code (wait status {ending.status})")
         if ended.end == "forged":
             self._judge_forgery(running)
             return
@@ -239,12 +245,15 @@ class Pool:
         is_first = conversation.fresh and ended.culprit == 0
         verdict: Outcome | None
         if ended.end == "hung":
-            verdict = out_of_time(ended.logs, limits)
+            used = await _used(child, ended)
+            verdict = (out_of_cpu if ended.is_over_cpu else out_of_time)(ended.logs, limits, used)
             self._waiting.note_pace(running.program.key, limits.wall_s)
         elif ended.end == "memory":
-            verdict = ended.memory if is_first else None
+            child.kill()
+            verdict = out_of_memory(ended.logs, limits, await _used(child, ended)) if is_first else None
         else:
-            death = outcome_of_death(await child.status(), ended.logs, ended.spent_s, limits)
+            ending = await child.ending()
+            death = outcome_of_death(ending.status, ended.logs, limits, ended.used(ending.cpu_s, ending.peak_bytes))
             verdict = death if is_first or isinstance(death, Exceeded) else None
         _settle(items, ended.outcomes)
         rest = items[len(ended.outcomes) :]
@@ -252,14 +261,24 @@ class Pool:
         if verdict is None:
             culprit.alone = True
         else:
-            culprit.settle(verdict)
+            self._crashed(culprit, verdict)
             rest.remove(culprit)
         self._waiting.put_back(running.program, [*rest, *running.following])
+
+    def _crashed(self, culprit: Item, verdict: Outcome) -> None:
+        """Settle an evaluation that cost its process, and end what runs of its request when that is given up."""
+        culprit.request.crashed(culprit.index, verdict)
+        self._end_abandoned()
+
+    def _end_abandoned(self) -> None:
+        for running in self._running.values():
+            if running.child is not None and running.abandoned:
+                running.child.kill()
 
     def _judge_forgery(self, running: _Running) -> None:
         """Believe nothing of a batch in which something was forged: each evaluation gets a process of its own."""
         if len(running.items) == 1:
-            running.items[0].settle(forger())
+            self._crashed(running.items[0], forger())
         else:
             for item in running.items:
                 item.alone = True
@@ -308,6 +327,15 @@ class Pool:
         await asyncio.gather(*tasks, return_exceptions=True)
         for item in items:
             item.settle(_shut())
+
+
+async def _used(child: Child, ended: Round) -> Used:
+    """Return what the evaluation that was running had used when its child was killed."""
+    try:
+        ending = await child.ending()
+    except ZygoteLostError:
+        return Used(ran_s=ended.spent_s)
+    return ended.used(ending.cpu_s, ending.peak_bytes)
 
 
 def _settle(items: list[Item], outcomes: list[Outcome]) -> None:

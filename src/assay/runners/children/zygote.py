@@ -99,7 +99,7 @@ class Zygote:
         try:
             pid = os.fork()
         except OSError:
-            self._control.send(frames.ENDED.pack(frames.CONTROL_ENDED, number, frames.NOT_FORKED))
+            self._control.send(frames.ENDED.pack(frames.CONTROL_ENDED, number, frames.NOT_FORKED, 0.0, 0))
         else:
             if pid == 0:
                 self._become_child(message, channel, shared, parent)
@@ -115,8 +115,9 @@ class Zygote:
         number = self._handles.pop(handle)
         pid = self._pids.pop(number)
         self._custody.kill(pid)
-        _, status = os.waitpid(pid, 0)
-        self._control.send(frames.ENDED.pack(frames.CONTROL_ENDED, number, status))
+        _, status, used = os.wait4(pid, 0)
+        cpu_s, peak_bytes = used.ru_utime + used.ru_stime, used.ru_maxrss * 1024
+        self._control.send(frames.ENDED.pack(frames.CONTROL_ENDED, number, status, cpu_s, peak_bytes))
 
     def _become_child(self, message: bytes, channel_descriptor: int, shared: int, parent: int) -> None:
         leave = os._exit

@@ -26,12 +26,25 @@ class ZygoteLostError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """How a zygote is started: its command line, given the descriptor of the control socket it inherits."""
+    """How a zygote is started: its command line, given the descriptor of the control socket it inherits.
+
+    `start_s` is how long it may take until it is ready.
+    """
 
     command: Callable[[int], Sequence[str]]
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     directory: str = "/"
     own_session: bool = True
+    start_s: float = START_S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How a child ended: its wait status, and what the kernel counted of its CPU time and of the memory it held."""
+
+    status: int
+    cpu_s: float
+    peak_bytes: int
 
 
 class Child:
@@ -44,8 +57,9 @@ class Child:
         self._shared = shared
         # When it was last told how much CPU time it had used, and that time: on the kernel's word, both in seconds.
         self.cpu: tuple[float, float] | None = None
-        # The wait status; None when the zygote was lost first.
-        self.ended: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
+        self.forked_at = time.monotonic()
+        # None when the zygote was lost first.
+        self.ended: asyncio.Future[Ending | None] = asyncio.get_running_loop().create_future()
 
     def progress(self) -> tuple[int, float]:
         """Return how many items were begun and when the last one was (CLOCK_MONOTONIC), as the child claims."""
@@ -68,16 +82,16 @@ class Child:
         if not self.ended.done():
             self._zygote.kill(self._number)
 
-    async def status(self) -> int:
-        """Wait for the end of a child that was killed or hung up; return its wait status. Raises ZygoteLostError."""
+    async def ending(self) -> Ending:
+        """Wait for the end of a child that was killed or hung up, and return it. Raises ZygoteLostError."""
         try:
-            status = await asyncio.wait_for(asyncio.shield(self.ended), SILENCE_S)
+            ending = await asyncio.wait_for(asyncio.shield(self.ended), SILENCE_S)
         except TimeoutError:
             self._zygote.lose()
-            status = None
-        if status is None or status == frames.NOT_FORKED:
+            ending = None
+        if ending is None or ending.status == frames.NOT_FORKED:
             raise ZygoteLostError("the sandbox process died, fell silent, or could not fork")
-        return status
+        return ending
 
     def close(self) -> None:
         """Be done with it, whatever it still does."""
@@ -114,7 +128,7 @@ class ZygoteProcess:
         zygote = cls(process, ours)
         loop = asyncio.get_running_loop()
         try:
-            message = await asyncio.wait_for(loop.sock_recv(ours, frames.CONTROL_BYTES), START_S)
+            message = await asyncio.wait_for(loop.sock_recv(ours, frames.CONTROL_BYTES), launch.start_s)
         except (TimeoutError, OSError):
             message = b""
         except BaseException:
@@ -195,10 +209,10 @@ class ZygoteProcess:
         if len(message) != frames.ENDED.size:
             self.lose()
             return
-        _, number, status = frames.ENDED.unpack(message)
+        _, number, status, cpu_s, peak_bytes = frames.ENDED.unpack(message)
         child = self._children.pop(number, None)
         if child is not None and not child.ended.done():
-            child.ended.set_result(status)
+            child.ended.set_result(Ending(status=status, cpu_s=cpu_s, peak_bytes=peak_bytes))
 
     def lose(self) -> None:
         """Give it up: kill it with all its children."""

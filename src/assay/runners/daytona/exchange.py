@@ -2,7 +2,6 @@
 
 import base64
 import binascii
-import signal
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -10,7 +9,8 @@ import msgspec
 
 from assay.domain.outcome import Defect, Inspection, Limits, Outcome
 from assay.runners.children import frames
-from assay.runners.children.answers import forger, out_of_time, outcome_of, outcome_of_death, shown_logs
+from assay.runners.children.answers import forger, outcome_of, shown_logs
+from assay.runners.children.breaches import Used, out_of_cpu, out_of_memory, out_of_time, outcome_of_death
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +42,15 @@ class _At(msgspec.Struct, frozen=True):
     column: int | None = None
 
 
-class _Printed(msgspec.Struct, frozen=True):
-    """`answers` have how it ended, status, seconds spent, value and logs (base64), and bytes logged in all."""
+_Answered: TypeAlias = tuple[
+    Literal["answered", "died", "wall", "cpu", "memory"], int, float, str, str, int, float | None, int | None
+]
+"""How it ended, status, seconds spent, value and logs (base64), bytes logged in all; and what is known of the CPU time
+it used, in seconds, and of the most memory its process held, in bytes."""
 
-    answers: list[tuple[Literal["answered", "died", "wall", "cpu", "memory"], int, float, str, str, int]] | None = None
+
+class _Printed(msgspec.Struct, frozen=True):
+    answers: list[_Answered] | None = None
     names: dict[str, int | None] | None = None
     needed: dict[str, int] | None = None
     defect: _At | None = None
@@ -77,14 +82,17 @@ def read(token: str, exit_code: int, printed: str, limits: Limits, most: int) ->
     return Inspection(names=said.names or {}, needed=said.needed or {}, defect=at)
 
 
-def _outcome(answer: tuple[str, int, float, str, str, int], limits: Limits) -> Outcome:
-    ended, status, spent_s, value_text, logs_text, written = answer
+def _outcome(answer: _Answered, limits: Limits) -> Outcome:
+    ended, status, spent_s, value_text, logs_text, written, cpu_s, peak_bytes = answer
+    used = Used(ran_s=spent_s, cpu_s=cpu_s, peak_bytes=peak_bytes)
     value, logs = base64.b64decode(value_text), base64.b64decode(logs_text)[: limits.log_bytes]
     shown = shown_logs(logs, written) if written else ""
-    if ended == "answered":
+    if ended == "answered" and status != frames.STATUS_MEMORY:
         return outcome_of(status, value, logs, written, spent_s, limits) or forger()
     if ended == "wall":
-        return out_of_time(shown, limits)
-    if ended == "memory":
-        return outcome_of(frames.STATUS_MEMORY, b"null", logs, written, spent_s, limits) or forger()
-    return outcome_of_death(signal.SIGPROF if ended == "cpu" else status, shown, spent_s, limits)
+        return out_of_time(shown, limits, used)
+    if ended == "cpu":
+        return out_of_cpu(shown, limits, used)
+    if ended in ("memory", "answered"):
+        return out_of_memory(shown, limits, used)
+    return outcome_of_death(status, shown, limits, used)

@@ -7,8 +7,9 @@ from collections.abc import Hashable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Self
 
+from assay.domain.breaker import FAILURES_TO_OPEN
 from assay.domain.evaluator import ENTRY_POINTS, Language, Revision
-from assay.domain.outcome import Call, Defect, Exceeded, Inspection, Limits, Outcome, Raised, Unavailable
+from assay.domain.outcome import Call, Defect, Exceeded, Inspection, Limits, Outcome, Raised, Unavailable, is_crash
 from assay.errors import ConfigurationError, SandboxUnavailableError
 from assay.runners.daytona.exchange import Answer, Lacking, Ran, read
 from assay.runners.daytona.failure import RefusedError, ServiceError
@@ -114,12 +115,12 @@ class DaytonaRunner:
             calls=calls,
             outcomes=[_too_large(call, limits) for call in calls],
         )
-        cause = "the runner did not answer"
+        unsettled = Unavailable(cause="evaluations in a row crashed", is_given_up=True)
         try:
             await self._settle(job)
         except ServiceError as error:
-            cause = str(error)
-        return [outcome or Unavailable(cause=cause) for outcome in job.outcomes]
+            unsettled = Unavailable(cause=str(error))
+        return [outcome or unsettled for outcome in job.outcomes]
 
     async def inspect(self, language: str, source: str, project_id: str = "") -> Inspection:
         """Look at a source without running it, in a sandbox of its project.
@@ -163,9 +164,15 @@ class DaytonaRunner:
         await self._service.close()
 
     async def _settle(self, job: _Job) -> None:
-        """Ask until every call has its outcome; where the supervisor was ended, in ever smaller batches."""
+        """Ask until every call has its outcome; where the supervisor was ended, in ever smaller batches.
+
+        After several crashes in a row the rest is given up.
+        """
         most = BATCH_CALLS
         while waiting := [index for index, outcome in enumerate(job.outcomes) if outcome is None]:
+            done = job.outcomes[max(0, waiting[0] - FAILURES_TO_OPEN) : waiting[0]]
+            if len(done) == FAILURES_TO_OPEN and all(outcome and is_crash(outcome) for outcome in done):
+                return
             part = _fitting(job.calls, waiting[:most])
             calls = [list(job.calls[index].arguments) for index in part]
             batch = Batch("run", job.language, job.entry, asdict(job.limits), job.source, calls)

@@ -60,12 +60,15 @@ class Python:
                 os._exit(70)
         os.close(answers_end)
         os.close(logs_end)
+        seen = None
         try:
-            return watch(pid, answers, logs, self._budgets)
+            seen = watch(pid, answers, logs, self._budgets)
+            return seen
         finally:
             end_session(pid)
-            _, status = os.waitpid(pid, 0)
-            self.last_status = status
+            _, self.last_status, used = os.wait4(pid, 0)
+            if seen is not None:
+                seen.cpu_s, seen.peak_bytes = used.ru_utime + used.ru_stime, used.ru_maxrss * 1024
             os.close(answers)
             os.close(logs)
             end_strays()

@@ -94,6 +94,8 @@ def _ran(batch: Batch, worker: str, forget: Any) -> "dict[str, Any]":
                     base64.b64encode(seen.value).decode(),
                     base64.b64encode(seen.logs).decode(),
                     seen.written,
+                    seen.cpu_s,
+                    seen.peak_bytes,
                 ]
             )
     finally:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 # Status, duration in seconds, length of the value that follows.
 HEAD = struct.Struct("<BdI")
 _POLL_S = 0.05
+# One that used up nearly all its CPU time by its deadline has a little longer to use up the rest.
+_NEARLY, _A_LITTLE_LONGER = 0.9, 1.1
 _CHUNK = 65536
 _MOST_ROUNDS = 100
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -19,7 +21,10 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 @dataclass
 class Seen:
-    """What came of one evaluation: `ended` is "answered", the budget it was killed for, or "died"."""
+    """What came of one evaluation: `ended` is "answered", the budget it was killed for, or "died".
+
+    `cpu_s` and `peak_bytes` are what its process was last seen to have used; None when it was never looked at.
+    """
 
     ended: str = "died"
     status: int = 0
@@ -27,6 +32,8 @@ class Seen:
     value: bytes = b""
     logs: bytearray = field(default_factory=bytearray)
     written: int = 0
+    cpu_s: "float | None" = None
+    peak_bytes: "int | None" = None
 
 
 @dataclass(frozen=True)
@@ -61,7 +68,7 @@ def watch(pid: int, answers: int, logs: int, budgets: Budgets) -> Seen:
         if answers not in open_ends:
             seen.spent_s = spent
             break
-        over = _exceeded(pid, spent, cpu_before, memory_before, budgets)
+        over = _exceeded(pid, seen, spent, cpu_before, memory_before, budgets)
         if over is not None:
             end_session(pid)
             seen.ended, seen.spent_s = over, spent
@@ -114,11 +121,16 @@ def _answered(seen: Seen, raw: bytearray, budgets: Budgets) -> bool:
     return True
 
 
-def _exceeded(pid: int, spent: float, cpu_before: float, memory_before: int, budgets: Budgets) -> "str | None":
-    if spent > budgets.wall_s:
-        return "wall"
-    if _cpu_s(pid) - cpu_before > budgets.cpu_s:
+def _exceeded(
+    pid: int, seen: Seen, spent: float, cpu_before: float, memory_before: int, budgets: Budgets
+) -> "str | None":
+    cpu_s = max(_cpu_s(pid) - cpu_before, seen.cpu_s or 0.0)
+    seen.cpu_s, seen.peak_bytes = cpu_s, _peak(pid) or seen.peak_bytes
+    if cpu_s > budgets.cpu_s:
         return "cpu"
+    is_busy = cpu_s >= _NEARLY * budgets.cpu_s
+    if spent > budgets.wall_s * (_A_LITTLE_LONGER if is_busy else 1.0):
+        return "wall"
     if budgets.memory_bytes is not None and _memory(pid) - memory_before > budgets.memory_bytes:
         return "memory"
     return None
@@ -146,6 +158,16 @@ def _cpu_s(pid: int) -> float:
     except OSError:
         return 0.0
     return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def _peak(pid: int) -> "int | None":
+    """Return the most memory that the process has held, in bytes."""
+    try:
+        with open(f"/proc/{pid}/status", "rb") as file:
+            words = file.read().partition(b"VmHWM:")[2].split(maxsplit=1)
+    except OSError:
+        return None
+    return int(words[0]) * 1024 if words else None
 
 
 def _memory(pid: int) -> int:
