@@ -2,12 +2,42 @@
 # pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
 
 import dataclasses
-import types
 from typing import Any
 
 MAX_DEPTH = 64
 _SCALARS = (str, int, float, bool, type(None))
 _FEW = 32
+_DATES = ("date", "datetime", "time")
+# What an author can do with a value that JSON has no place for, by module and name of its class or one above.
+_ADVICE = {
+    ("decimal", "Decimal"): "make a number of it with float()",
+    ("fractions", "Fraction"): "make a number of it with float()",
+    ("builtins", "complex"): "make numbers of it with .real and .imag",
+    ("builtins", "bytes"): "make text of it with .decode()",
+    ("builtins", "bytearray"): "make text of it with .decode()",
+    ("builtins", "memoryview"): "make text of it with bytes() and .decode()",
+    ("builtins", "set"): "make a list of it with sorted()",
+    ("builtins", "frozenset"): "make a list of it with sorted()",
+    ("builtins", "range"): "make a list of it with list()",
+    ("builtins", "generator"): "make a list of it with list()",
+    ("builtins", "map"): "make a list of it with list()",
+    ("builtins", "filter"): "make a list of it with list()",
+    ("builtins", "zip"): "make a list of it with list()",
+    ("builtins", "dict_keys"): "make a list of it with list()",
+    ("builtins", "dict_values"): "make a list of it with list()",
+    ("builtins", "dict_items"): "make a list of it with list()",
+    ("builtins", "mappingproxy"): "make a dict of it with dict()",
+    ("collections", "deque"): "make a list of it with list()",
+    ("builtins", "coroutine"): "was an await forgotten?",
+    ("datetime", "timedelta"): "make a number of it with .total_seconds()",
+    ("uuid", "UUID"): "make text of it with str()",
+    ("pathlib", "PurePath"): "make text of it with str()",
+    ("enum", "Enum"): "take its .value",
+    ("numpy", "ndarray"): "make a list of it with .tolist()",
+    ("numpy", "datetime64"): "make text of it with str()",
+    ("numpy", "timedelta64"): "make text of it with str()",
+    ("numpy", "longdouble"): "make a number of it with float()",
+}
 
 
 class UnfitValueError(Exception):
@@ -46,10 +76,11 @@ def plain(value: Any, room: int) -> tuple[Any, int]:
         size = _flat_size(value)
         if 0 < size <= room:
             return value, size
-    if not (isinstance(value, (dict, list, tuple, str, int, float)) or _is_scalar_array(value)):
+    if not (isinstance(value, (dict, list, tuple, str, int, float)) or _is_number(value) or _is_record(value)):
         raise UnfitValueError(
             "unsupported-return-type",
-            f"the code returned {_article(value)}; it may return a dict, a list, a string, a number, a bool or None",
+            f"the code returned {_article(value)}; it may return a dict, a list, a string, a number, a bool or None"
+            f"{_advice(value)}",
         )
     walk = _Walk(room)
     return _nested(value, "", 1, walk), room - walk.room
@@ -91,25 +122,28 @@ def _nested(value: Any, path: str, depth: int, walk: _Walk) -> Any:
 
 
 def _container(value: Any, path: str, depth: int, walk: _Walk) -> Any:
+    """Return a dict, list, tuple or dataclass as it is, whatever its class makes of iterating over it."""
     if depth > MAX_DEPTH:
         raise UnfitValueError("too-deep", f"the returned value is nested more than {MAX_DEPTH} levels deep")
     above = walk.above
     if id(value) in above:
         raise UnfitValueError("not-json-serialisable", f"{_at(path)} contains itself")
     above.add(id(value))
-    if isinstance(value, dict):
-        result: Any = {}
-        for key, item in dict.items(value):
+    if isinstance(value, (list, tuple)):
+        result: Any = []
+        for index, item in enumerate(list.__iter__(value) if isinstance(value, list) else tuple.__iter__(value)):
+            _take(walk, 2)
+            result.append(_nested(item, f"{path}.{index}" if path else str(index), depth + 1, walk))
+    else:
+        result = {}
+        for key, item in dict.items(value) if isinstance(value, dict) else _fields(value):
             _take(walk, 4)
             if type(key) is not str:
                 key = _key(key, path)
             _text(key, path, walk)
             result[key] = _nested(item, f"{path}.{key}" if path else key, depth + 1, walk)
-    else:
-        result = []
-        for index, item in enumerate(value):
-            _take(walk, 2)
-            result.append(_nested(item, f"{path}.{index}" if path else str(index), depth + 1, walk))
+        if isinstance(value, dict) and len(result) < dict.__len__(value):
+            raise UnfitValueError("not-json-serialisable", f"{_at(path)} has two keys that are the same text")
     above.discard(id(value))
     return result
 
@@ -136,16 +170,18 @@ def _other(value: Any, path: str, depth: int, walk: _Walk) -> Any:
         return int.__index__(value)
     if isinstance(value, float):
         return _nested(float.__float__(value), path, depth, walk)
-    if _is_scalar_array(value):
-        item = value.item()
-        if isinstance(item, _SCALARS):
-            return _nested(item, path, depth + 1, walk)
-    elif _is_record(value):
-        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-        return _container(fields, path, depth, walk)
+    if _is_number(value):
+        return _nested(value.item(), path, depth, walk)
+    if _is_record(value):
+        return _container(value, path, depth, walk)
+    if _is_date(value):
+        # A date that is none, as pandas has one, differs from itself.
+        text = type(value).isoformat(value)
+        if type(text) is str and value == value:
+            return _text(text, path, walk)
     raise UnfitValueError(
         "not-json-serialisable",
-        f"{_at(path)} is {_article(value)}: JSON holds dicts, lists, strings, numbers, bools and null",
+        f"{_at(path)} is {_article(value)}: JSON holds dicts, lists, strings, numbers, bools and null{_advice(value)}",
     )
 
 
@@ -159,9 +195,20 @@ def _text(value: str, path: str, walk: _Walk) -> str:
     return value
 
 
-def _is_scalar_array(value: Any) -> bool:
+def _is_number(value: Any) -> bool:
+    """Tell whether this is a numpy scalar that stands for a plain one; dates and long doubles would lose by it."""
     kind = type(value)
-    return kind.__module__ == "numpy" and hasattr(kind, "item")
+    if kind.__module__ != "numpy" or not hasattr(kind, "item") or _known(kind) is not None:
+        return False
+    return type(value.item()) in _SCALARS
+
+
+def _is_date(value: Any) -> bool:
+    return any(above.__module__ == "datetime" and above.__name__ in _DATES for above in type(value).__mro__)
+
+
+def _fields(value: Any) -> list[tuple[str, Any]]:
+    return [(field.name, getattr(value, field.name)) for field in dataclasses.fields(value)]
 
 
 def _is_record(value: Any) -> bool:
@@ -176,14 +223,16 @@ def _shown(key: Any) -> str:
     return repr(key)[:80] if isinstance(key, (int, float, tuple, bytes, type(None))) else "of its own kind"
 
 
+def _known(kind: type) -> str | None:
+    """Return the advice for the first class that has one."""
+    return next((known for above in kind.__mro__ if (known := _ADVICE.get((above.__module__, above.__name__)))), None)
+
+
+def _advice(value: Any) -> str:
+    known = _known(type(value))
+    return f"; {known}" if known else ""
+
+
 def _article(value: Any) -> str:
-    kind = type(value)
-    if kind is types.FunctionType:
-        name = "function"
-    elif kind is types.CoroutineType:
-        name = "coroutine (was an await forgotten?)"
-    elif kind is types.GeneratorType:
-        name = "generator"
-    else:
-        name = kind.__name__
+    name = type(value).__name__
     return f"a {name}" if name[:1].lower() not in "aeiou" else f"an {name}"

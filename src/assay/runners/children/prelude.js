@@ -29,9 +29,10 @@
     left -= length;
     for (let i = 0; i < length && left >= 0; i++) {
       const key = keys[i];
-      if (typeof key !== "string" || !apply(isWellFormed, key, [])) return false;
+      if (typeof key !== "string" || key === "toJSON" || !apply(isWellFormed, key, [])) return false;
       const property = getOwnPropertyDescriptor(value, key);
-      if (property.enumerable && !assay$fits(property.value, level + 1)) return false;
+      const inner = property.value;
+      if (property.enumerable && !(assay$fits(inner, level + 1) && value[key] === inner)) return false;
     }
     return true;
   };
@@ -44,7 +45,8 @@
   const assay$finish = (value, most) => {
     left = most;
     if (value === undefined) value = null;
-    if (List.toJSON !== undefined) throw new TypeError("a toJSON of all objects or arrays would replace the result");
+    if (List.toJSON !== undefined || Plain.toJSON !== undefined)
+      throw new TypeError("a toJSON of all objects or arrays would replace the result");
     large = false;
     if (!assay$fits(value, 1)) {
       body = assay$tell().fitted(value, most);
