@@ -112,7 +112,7 @@ def event_of(change: SignalChange, agent_name: str | None, *, now_ns: int) -> Si
     last = signal.evidence[0] if signal.evidence else None
     reason = last.reason if last is not None else None
     return SignalEvent(
-        id=derived_id("evt", signal.id, change.kind, signal.count, now_ns),
+        id=derived_id("evt", signal.id, change.kind, last.check_id if last is not None else "", now_ns),
         kind=change.kind,
         occurred_at_ns=now_ns,
         signal_id=signal.id,

@@ -17,3 +17,8 @@ async def opened(database_url: str) -> AsyncGenerator[tuple[Store, Queue]]:
 @pytest.fixture
 def store(opened: tuple[Store, Queue]) -> Store:
     return opened[0]
+
+
+@pytest.fixture
+def queue(opened: tuple[Store, Queue]) -> Queue:
+    return opened[1]
