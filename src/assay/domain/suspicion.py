@@ -37,7 +37,7 @@ class Suspicion:
         told = [index for index, outcome in enumerate(outcomes) if not isinstance(outcome, Unavailable)]
         crashes = [outcome for outcome in outcomes if isinstance(outcome, Raised | Exceeded) and is_crash(outcome)]
         breaker, opened_by = after(self.breaker.unprobed(), [not is_crash(outcomes[index]) for index in told], now_s)
-        last = crashes[-1].message[:SHOWN_OF_CRASH] if crashes else self.last
+        last = crashes[-1].message[:SHOWN_OF_CRASH].rstrip(".") if crashes else self.last
         return replace(self, breaker=breaker, last=last), None if opened_by is None else told[opened_by]
 
     def refusal(self, until_ns: int) -> CheckError:

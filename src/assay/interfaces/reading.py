@@ -5,7 +5,7 @@ from typing import assert_never
 from assay.domain.check import CheckError, Reading
 from assay.domain.evaluator import Revision
 from assay.domain.json_value import JsonValue
-from assay.domain.outcome import Budget, Exceeded, Raised, Returned
+from assay.domain.outcome import Budget, Exceeded, Raised, Returned, is_crash
 from assay.domain.subject import Subject
 from assay.domain.trace import Trace
 from assay.interfaces import evaluate, handler, legacy, trace_view, webhook
@@ -17,6 +17,8 @@ BREACHES: dict[Budget, str] = {
     "result": "result-too-large",
     "payload": "payload-too-large",
 }
+LOGS_CUT = "\n[logs cut: "
+SHOWN_OF_LINE = 200
 THEIR_EXCEPTIONS = ("script-raised", "script-exited", "syntax-error")
 
 
@@ -55,7 +57,8 @@ def read(revision: Revision, outcome: Returned | Raised | Exceeded) -> Reading:
         case Raised():
             return Reading(status="errored", error=_raised(outcome))
         case Exceeded():
-            return Reading(status="errored", error=CheckError(kind=BREACHES[outcome.budget], message=outcome.message))
+            message = _with_last_words(outcome)
+            return Reading(status="errored", error=CheckError(kind=BREACHES[outcome.budget], message=message))
         case _:
             assert_never(outcome)
 
@@ -78,10 +81,24 @@ def _read_value(revision: Revision, value: JsonValue) -> Reading:
 
 def _raised(outcome: Raised) -> CheckError:
     """Show an exception of theirs with its type, as their own console would; our own findings speak for themselves."""
-    message = outcome.message
+    message = _with_last_words(outcome)
     if outcome.kind in THEIR_EXCEPTIONS and outcome.type:
         message = f"{outcome.type}: {message}" if message else outcome.type
     return CheckError(kind=outcome.kind, message=message, line=outcome.line, traceback=outcome.traceback)
+
+
+def _with_last_words(outcome: Raised | Exceeded) -> str:
+    """Return the message; of code that was cut off, with the last line it printed: how far it had come."""
+    if not is_crash(outcome):
+        return outcome.message
+    printed, mark, _ = outcome.logs.rpartition(LOGS_CUT)
+    lines = (printed if mark else outcome.logs).rstrip().splitlines()
+    if not lines:
+        return f"{outcome.message}; it had printed nothing"
+    line = lines[-1].strip()
+    shown = line if len(line) <= SHOWN_OF_LINE else f"…{line[-SHOWN_OF_LINE:]}"
+    which = "the last line kept of what it printed" if mark else "the last line it printed"
+    return f"{outcome.message}; {which}: {shown}"
 
 
 def _no_interface(revision: Revision) -> CheckError:

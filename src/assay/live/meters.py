@@ -16,6 +16,9 @@ class Meters:
         self.notifications = Counter(
             "assay_notifications", "Attempts to tell a channel.", ["outcome"], registry=self.registry
         )
+        self.paused = Gauge(
+            "assay_evaluators_paused", "Revisions that are paused because they keep crashing.", registry=self.registry
+        )
         self.backlog = Gauge("assay_queue_depth", "Queue entries waiting or running.", registry=self.registry)
         self.latency = Histogram(
             "assay_check_seconds",

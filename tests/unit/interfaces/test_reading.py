@@ -13,8 +13,31 @@ from assay.testing import a_revision, a_trace
 
 def test_every_budget_has_a_name_for_its_breach() -> None:
     assert set(BREACHES) == set(get_args(Budget))
-    reading = read(a_revision(), Exceeded(budget="memory", message="over 256 MiB"))
-    assert reading.error == CheckError(kind="memory-exceeded", message="over 256 MiB")
+    reading = read(a_revision(), Exceeded(budget="payload", message="over 6 MiB"))
+    assert reading.error == CheckError(kind="payload-too-large", message="over 6 MiB")
+
+
+@pytest.mark.parametrize(
+    ("logs", "told"),
+    [
+        ("", "; it had printed nothing"),
+        (" \n", "; it had printed nothing"),
+        ("one\ntwo\n\n", "; the last line it printed: two"),
+        ("x" * 300 + "end", "; the last line it printed: …" + "x" * 197 + "end"),
+        ("one\ntw\n[logs cut: 99 bytes were printed, 6 are kept]", "; the last line kept of what it printed: tw"),
+    ],
+)
+def test_code_that_was_cut_off_is_told_how_far_it_had_come(logs: str, told: str) -> None:
+    for outcome in (
+        Exceeded(budget="wall", message="too long", logs=logs),
+        Raised(kind="script-crashed", type="ProcessEnded", message="too long", logs=logs),
+    ):
+        error = read(a_revision(), outcome).error
+        assert error is not None
+        assert error.message == f"too long{told}"
+    raised = read(a_revision(), Raised(kind="script-raised", type="E", message="no", logs=logs)).error
+    assert raised is not None
+    assert raised.message == "E: no"
 
 
 @pytest.mark.parametrize(

@@ -36,4 +36,5 @@ async def readyz(services: Wired) -> Health:
 async def metrics(services: Wired) -> Response:
     """Return counters and gauges as Prometheus text; nothing in them belongs to one project."""
     services.meters.backlog.set(await services.queue.depth())
+    services.meters.paused.set(services.engine.paused)
     return Response(generate_latest(services.meters.registry), media_type=CONTENT_TYPE_LATEST)
