@@ -23,7 +23,7 @@ from assay.vault import Vault
 BUDGET_S = 20.0
 AT_ONCE = 16
 AT_ONCE_OF_A_PROJECT = 4
-COMMAND = (sys.executable, "-I", "-m", "assay.channels.apprise_process")
+COMMAND = (sys.executable, "-I", "-B", "-m", "assay.channels.apprise_process")
 
 
 class AppriseMessenger:

@@ -38,6 +38,7 @@ SHORTEST_SECRET = 4
 LONGEST_CAUSE = 300
 # These speak to the machine they run on, by ways that no guard of connections sees.
 LOCAL_SERVICES = frozenset({"blink1", "dbus", "glib", "gnome", "growl", "macosx", "rsyslog", "syslog", "windows"})
+OF_THIS_MACHINE = "it wants a file, a program or a service of the server's own machine, which channels may not have"
 REFUSED_EVENTS = frozenset(
     {
         "os.exec",
@@ -182,7 +183,7 @@ def _answer(custody: Custody, asked: dict[str, Any]) -> dict[str, Any]:
         return {"ok": False, "cause": f"its URL cannot be read ({type(error).__name__})"}
     module = type(service).__module__.removeprefix("apprise.plugins.").partition(".")[0]
     if module in LOCAL_SERVICES or custody.has_refused:
-        return {"ok": False, "cause": "it would speak to the server's own machine, which channels may not"}
+        return {"ok": False, "cause": OF_THIS_MACHINE}
     if service is None:
         return {"ok": False, "cause": "its URL is not one of apprise's, or lacks something"}
     named = {"service": str(service.service_name), "schema": url.partition("://")[0].lower()}
@@ -206,7 +207,7 @@ def _cause(custody: Custody, said: list[str], url: str) -> str:
     if custody.has_blocked:
         return "it is not at a public address, and the operator has not allowed it; nothing was sent"
     if custody.has_refused:
-        return "it wants a file or a program of the server's machine, which channels may not have"
+        return OF_THIS_MACHINE
     if custody.status is not None:
         redirected = "; redirects are not followed" if 300 <= custody.status < 400 else ""
         return f"it answered {custody.status}{redirected}"
