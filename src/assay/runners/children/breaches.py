@@ -34,12 +34,15 @@ def out_of_time(logs: str, limits: Limits, used: Used) -> Outcome:
 
 
 def out_of_cpu(logs: str, limits: Limits, used: Used) -> Outcome:
-    """Return the outcome of an evaluation that was killed for the CPU time it used."""
+    """Return the outcome of an evaluation that was killed for the CPU time it used.
+
+    The timer that ends it counts in ticks and may be a little early; a figure below the limit would say nothing.
+    """
     message = f"the evaluation used more than {limits.cpu_s:g} s of CPU time"
-    if used.cpu_s is not None:
-        message += f": it had used {_cpu(used)} when it was stopped"
-        if used.ran_s is not None:
-            message += f", after {_shown_s(used.ran_s)}"
+    if used.ran_s is not None:
+        message += f": it was stopped after {_shown_s(used.ran_s)}"
+        if used.cpu_s is not None and used.cpu_s >= limits.cpu_s:
+            message += f", with {_cpu(used)} of CPU time used"
     return Exceeded(budget="cpu", message=message, logs=logs, duration_s=used.ran_s or limits.cpu_s)
 
 
