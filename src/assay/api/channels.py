@@ -74,7 +74,10 @@ async def changed_channel(services: Services, stored: Channel, fields: ChannelFi
     merged = _laid_over(replace(stored, updated_at_ns=services.clock.now_ns()), fields)
     if not any(given.values()):
         return merged
-    target = target_of(services.vault.open(stored.sealed, place=vault_place(stored.id)))
+    if given.get("url") and (given.get("secret") or stored.kind != "webhook"):
+        target = Target(url="")
+    else:
+        target = target_of(services.vault.open(stored.sealed, place=vault_place(stored.id)))
     if given.get("secret") is not None:
         target = replace(target, signing_secret=_demand_secret(stored.kind, given["secret"]))
     if "url" in given:
