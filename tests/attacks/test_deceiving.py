@@ -43,6 +43,32 @@ def evaluate(inputs, outputs, trace):
         assert outcome.logs == "seen\n"
 
 
+@pytest.mark.parametrize(
+    ("patch", "look"),
+    [
+        ("json.dumps = lambda _: 'patched'", "json.dumps('plain')"),
+        ("json.encoder.ESCAPE_DCT['p'] = 'patched'", "json.encoder.ESCAPE_DCT.get('p', 'plain')"),
+        ("statistics.mean = lambda _: 'patched'", "'plain' if statistics.mean([1, 3]) == 2 else 'patched'"),
+        ("decimal.getcontext().prec = 2", "'plain' if decimal.getcontext().prec == 28 else 'patched'"),
+        ("sys.left = 1", "getattr(sys, 'left', 'plain')"),
+        ("os.environ['LEFT'] = 'patched'", "os.environ.get('LEFT', 'plain')"),
+    ],
+)
+async def test_a_patch_of_a_module_is_not_seen_by_the_next_evaluation(
+    runner: SandboxRunner, patch: str, look: str
+) -> None:
+    source = f"""
+import decimal, json, os, statistics, sys
+def evaluate(inputs, outputs, trace):
+    if inputs == "patch":
+        {patch}
+    return [{look}]
+"""
+    outcomes = await run(runner, source, "look", "patch", "look", "look")
+    seen = ["plain" in str(outcome.value) for outcome in outcomes if isinstance(outcome, Returned)]
+    assert seen == [True, False, True, True]
+
+
 async def test_nothing_is_left_to_another_batch(runner: SandboxRunner) -> None:
     source = """
 import json, sys

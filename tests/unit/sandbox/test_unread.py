@@ -61,3 +61,25 @@ def test_code_that_could_look_into_a_frame_gets_everything(body: str) -> None:
 )
 def test_a_function_that_may_be_another_gets_everything(source: str) -> None:
     assert unread(source) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "alone"),
+    [
+        ("import json\ndef evaluate(i, o, t):\n    json.dumps = None", True),
+        ("import json.decoder\njson.decoder.JSONDecoder.decode = None", True),
+        ("import json as j\ndel j.dumps", True),
+        ("from decimal import getcontext\ngetcontext().prec = 5", True),
+        ("import os\nos.environ['A'] = 'b'", True),
+        ("import sys\nsys.left, other = 1, 2", True),
+        ("import json\nfor json.dumps in [1]: pass", True),
+        ("import json\nsetattr(json, 'dumps', 1)", True),
+        ("import math\nmath.tau += 1", True),
+        ("import builtins\nbuiltins.len = None", False),
+        ("from collections import Counter\ndef evaluate(i, o, t):\n    seen = Counter()\n    seen['a'] += 1", False),
+        ("class A:\n    def __init__(self):\n        self.x = 1\nA.y = 2", False),
+        ("import re\ndef evaluate(i, o, t):\n    i['a'] = re.sub('a', 'b', o)", False),
+    ],
+)
+def test_code_that_changes_what_it_imports_is_to_be_alone(source: str, alone: bool) -> None:
+    assert inspect_source(source.encode(), plainly)[0]["alone"] is alone

@@ -58,7 +58,8 @@ class Request:
 class Item:
     """One call of a request; `size` is how many bytes of its arguments are shipped.
 
-    `alone`: it ended a process that others had used before, so it is run once more with nobody to blame but itself.
+    `alone`: its code changes what evaluations of one process share, or it ended a process that others had used before,
+    so that it is run once more with nobody to blame but itself.
     `failures` counts the times that we could not run it.
     """
 

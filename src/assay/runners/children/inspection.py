@@ -37,10 +37,12 @@ def plainly(tree: ast.Module) -> types.CodeType:
 
 
 def inspect_source(source: bytes, compile_tree: Compile) -> tuple[dict[str, Any], bytes]:
-    """Return a description of the source (names, imports, unread arguments by entry point, or defect), and what a worker loads.
+    """Return a description of the source (or of its defect), and what a worker loads.
 
-    That is the marshalled pair of the code and whether it is tame. Line and column of a defect are 1-based and the
-    author's own.
+    It says which names are bound and imported, how many arguments functions need, which ones an entry point never
+    reads, and whether each evaluation must be alone in its process, because the code changes what others share.
+    What a worker loads is the marshalled pair of the code and whether it is tame. Line and column of a defect are
+    1-based and the author's own.
     """
     try:
         text = source.decode("utf-8", "surrogatepass").removeprefix("\ufeff")
@@ -51,6 +53,7 @@ def inspect_source(source: bytes, compile_tree: Compile) -> tuple[dict[str, Any]
         needed = {name: _least(arguments) for name, arguments in bound.items() if arguments}
         unread = {entry: _unread(tree, entry) for entry in ("evaluate", "handler")}
         tame = _is_tame(tree)
+        alone = _changes_imports(tree)
         imports = sorted(imported(tree))
         code = compile_tree(tree)
     except RefusedCodeError as error:
@@ -59,8 +62,8 @@ def inspect_source(source: bytes, compile_tree: Compile) -> tuple[dict[str, Any]
         return _defect(error.msg, error.lineno, error.offset), b""
     except (ValueError, RecursionError, MemoryError) as error:
         return _defect(str(error) or f"the source is too deeply nested ({type(error).__name__})", None, None), b""
-    description = {"names": names, "imported": imports, "needed": needed, "unread": unread, "defect": None}
-    return description, marshal.dumps((code, tame))
+    description = {"names": names, "imported": imports, "needed": needed, "unread": unread, "alone": alone}
+    return {**description, "defect": None}, marshal.dumps((code, tame))
 
 
 def _defect(message: str, line: int | None, column: int | None, kind: str = "syntax-error") -> dict[str, Any]:
@@ -183,6 +186,39 @@ def _is_tame(tree: ast.Module) -> bool:
         _reveals(node) or (isinstance(node, ast.Attribute) and node.attr in sys.stdlib_module_names)
         for node in ast.walk(tree)
     )
+
+
+def _changes_imports(tree: ast.Module) -> bool:
+    """Tell whether the code sets or deletes something of what it imports, as in `json.dumps = mine`.
+
+    `builtins` is left out, since it is restored before every evaluation.
+    """
+    names = {
+        alias.asname or alias.name.partition(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        for alias in node.names
+    } - {"builtins"}
+    return any(_root_of(target) in names for node in ast.walk(tree) for target in _changed(node))
+
+
+def _changed(node: ast.AST) -> list[ast.expr]:
+    if isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load):
+        return [node.value]
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("setattr", "delattr"):
+        return node.args[:1]
+    return []
+
+
+def _root_of(node: ast.expr) -> str | None:
+    while not isinstance(node, ast.Name):
+        if isinstance(node, (ast.Attribute, ast.Subscript)):
+            node = node.value
+        elif isinstance(node, ast.Call):
+            node = node.func
+        else:
+            return None
+    return node.id
 
 
 def _suspicious(name: str) -> bool:

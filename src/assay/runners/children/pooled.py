@@ -35,6 +35,7 @@ class _Description(msgspec.Struct, frozen=True, kw_only=True):
     imported: frozenset[str] = frozenset()
     needed: dict[str, int] = {}
     unread: dict[str, frozenset[int]]
+    alone: bool = False
     defect: _At | None
 
 
@@ -43,6 +44,7 @@ class _Compiled:
     inspection: Inspection
     imported: frozenset[str]
     unread: dict[str, frozenset[int]]
+    alone: bool
     code: bytes
     source: bytes
     digest: bytes
@@ -137,7 +139,7 @@ class PooledRunner:
                 message = f"the arguments have {size} bytes of JSON; at most {limits.payload_bytes} are allowed"
                 request.settle(index, Exceeded(budget="payload", message=message))
             else:
-                items.append(Item(request, index, call.arguments, size))
+                items.append(Item(request, index, call.arguments, size, alone=compiled.alone))
         try:
             pool = await self._pool_of(self._stock_for(revision.language, compiled.imported))
         except AssayError as error:
@@ -265,4 +267,4 @@ def _read_description(found: tuple[bytes, bytes] | None, source: bytes, digest: 
         column=description.defect.column,
     )
     inspection = Inspection(names=description.names, needed=description.needed, defect=defect)
-    return _Compiled(inspection, description.imported, description.unread, code, source, digest)
+    return _Compiled(inspection, description.imported, description.unread, description.alone, code, source, digest)
