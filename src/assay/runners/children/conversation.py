@@ -15,27 +15,18 @@ from assay.runners.children import frames
 from assay.runners.children.answers import outcome_of, shown_logs
 from assay.runners.children.batches import Item, Program
 from assay.runners.children.breaches import Used
+from assay.runners.children.deadline import BEGIN_S, LEAST_LOOK_S, PATIENCE, Deadline
 from assay.runners.children.zygote_process import Child
 
 _READ_BYTES = 256 * 1024
-_BEGIN_S = 20.0
 _SPARE_S = 1.0
-_LOOKS = 32
-_LEAST_LOOK_S = 0.01
-# An evaluation that wanted the CPU and got less than half of it has so many times the wall time.
-_PATIENCE = 2
-_STARVED = (0.001, 0.5)
-# One that used up nearly all its CPU time by its deadline has a little longer to use up the rest, so that what is
-# named is the budget that such code is really after.
-_NEARLY = 0.9
-_A_LITTLE_LONGER = 1.1
 # The CPU time before an evaluation is known well enough when it was told so shortly before, as a share of the whole.
 _WELL_KNOWN = 0.05
 
 
 def longest_s(limits: Limits, count: int) -> float:
     """Return how long a child may take over so many evaluations at the most, in seconds by our own clock."""
-    return _BEGIN_S + count * _PATIENCE * limits.wall_s + _SPARE_S
+    return BEGIN_S + count * PATIENCE * limits.wall_s + _SPARE_S
 
 
 @dataclass(slots=True)
@@ -62,7 +53,7 @@ class Round:
         return Used(
             ran_s=self.spent_s,
             cpu_s=max(cpu_s - self.before[1], 0.0),
-            cpu_is_bound=unknown_s > max(_WELL_KNOWN * self.spent_s, _LEAST_LOOK_S),
+            cpu_is_bound=unknown_s > max(_WELL_KNOWN * self.spent_s, LEAST_LOOK_S),
             peak_bytes=peak_bytes,
         )
 
@@ -171,9 +162,10 @@ class Conversation:
             ended.end = "forged"
         ended.culprit = min(max(culprit, answered), count - 1)
         ended.logs = shown_logs(*self._child.logs(self._limits.log_bytes))
-        ended.before, ended.is_over_cpu = watch.before, watch.is_over_cpu
+        deadline = watch.deadline
+        ended.before, ended.is_over_cpu = deadline.before, deadline.is_over_cpu
         if ended.end == "hung":
-            ended.spent_s = time.monotonic() - watch.since
+            ended.spent_s = time.monotonic() - deadline.since
         else:
             ended.spent_s = min(max(time.monotonic() - started, 0.0), self._limits.wall_s) if started > 0 else 0.0
 
@@ -196,91 +188,38 @@ def _request(program: Program, items: list[Item], batch_id: bytes, *, first: boo
 
 
 class _Watch:
-    """Kills the child when an evaluation has used up its time.
-
-    The child's own counter says when each began, so the deadline is exact for honest code. A child that only claims
-    to make progress gains one more deadline: at the latest that long after its last answer it is killed. And whatever
-    it wrote where, it does not outlive the longest that its whole batch may take.
-
-    Wall time is not the author's fault where the machine is so full that the kernel hardly let the evaluation run, so
-    that one has its time once more. What sleeps uses no CPU at all and what runs uses most of it; in between is who
-    waited for it (or slept in snatches, who gains little). How much it used is the kernel's word, not the child's.
-
-    By the same word it is killed for its CPU time. The child's own timer is quicker, but the author's code can stop
-    that; and none is set where there is as much CPU time as wall time.
+    """Kills the child when an evaluation has used up its time; whatever the child wrote where, it does not outlive
+    the longest that its whole batch may take.
     """
 
     def __init__(self, child: Child, reader: "_Reader", limits: Limits, offset: int, count: int) -> None:
         self._child = child
         self._reader = reader
-        self._wall_s = limits.wall_s
-        self._cpu_s = limits.cpu_s
-        self._look_s = max(self._wall_s / _LOOKS, _LEAST_LOOK_S)
-        self._begun = offset
-        self.since = self._answered_at = time.monotonic()
-        self.before = self._told = child.cpu or (child.forked_at, 0.0)
-        self.is_over_cpu = False
-        self._answers = 0
-        self._patience = 1.0
-        self._first_cpu: tuple[float, float] | None = None
+        told = child.cpu or (child.forked_at, 0.0)
+        self.deadline = Deadline(limits, begun=offset, told=told, now=time.monotonic())
         self.fired = False
         loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(self._look_s, self._look)
+        self._timer = loop.call_later(self.deadline.look_s, self._look)
         self._last = loop.call_later(longest_s(limits, count), self._end)
 
     def _look(self) -> None:
         left_s = 0.0
         try:
-            left_s = self._left_s()
+            reader = self._reader
+            left_s = self.deadline.left_s(
+                time.monotonic(),
+                progress=self._child.progress(),
+                answers=len(reader.round.outcomes),
+                told=self._child.cpu,
+                is_running=reader.begun,
+            )
+            self._child.ask_cpu()
         finally:
             # Also when looking failed: a child that is not watched is one that lives for ever.
             if left_s > 0:
                 self._timer = asyncio.get_running_loop().call_later(max(left_s, 0.001), self._look)
             else:
                 self._end()
-
-    def _left_s(self) -> float:
-        """Return how long to wait until the next look; nothing when the time is used up."""
-        now = time.monotonic()
-        begun, claimed = self._child.progress()
-        told = self._child.cpu or self._told
-        if begun > self._begun:
-            self._begun, self._patience, self._first_cpu = begun, 1.0, None
-            # The author's code can write any number there, NaN too; one that cannot be true moves nothing.
-            if self.since <= claimed <= now:
-                self.since = claimed
-            self.before = told if told[0] <= self.since else self._told
-        self._told = told
-        if len(self._reader.round.outcomes) > self._answers:
-            self._answers, self._answered_at = len(self._reader.round.outcomes), now
-        if self._first_cpu is None and told[0] >= self.since:
-            self._first_cpu = told
-        used_s = told[1] - self.before[1]
-        if now >= self._latest() and self._patience == 1.0:
-            if self._is_starved():
-                self._patience = _PATIENCE
-            elif used_s >= _NEARLY * self._cpu_s:
-                self._patience = _A_LITTLE_LONGER
-        counted_s = used_s if self._patience == _A_LITTLE_LONGER else told[1] - (self._first_cpu or told)[1]
-        if counted_s >= self._cpu_s:
-            self.is_over_cpu = True
-            return 0.0
-        left_s = self._latest() - now
-        self._child.ask_cpu()
-        return min(left_s, _LEAST_LOOK_S if self._patience == _A_LITTLE_LONGER else self._look_s)
-
-    def _latest(self) -> float:
-        """Return when the time is used up, by all that is known."""
-        limit_s = self._patience * self._wall_s if self._reader.begun else _BEGIN_S
-        return min(self.since + limit_s, self._answered_at + 2 * limit_s)
-
-    def _is_starved(self) -> bool:
-        """Tell whether the evaluation wanted the CPU and hardly got it, between the first and the last time told."""
-        first, last = self._first_cpu, self._child.cpu
-        if first is None or last is None or last[0] <= first[0]:
-            return False
-        least, most = _STARVED
-        return least < (last[1] - first[1]) / (last[0] - first[0]) < most
 
     def _end(self) -> None:
         self.fired = True
