@@ -114,8 +114,13 @@ class Reader:
             if named[1]:
                 (self._desk / name).write_text(body, encoding="utf-8")
         if "serve_forever" in body:
+            exported = f'[ ! -e {KEPT} ] || . ./{KEPT}; exec "$0" -c "$1"'
             self._endpoints.append(
-                subprocess.Popen([sys.executable, "-c", body], env={**os.environ, "PORT": self._endpoint_port})
+                subprocess.Popen(
+                    ["bash", "-c", exported, sys.executable, body],
+                    env={**os.environ, "PORT": self._endpoint_port},
+                    cwd=self._desk,
+                )
             )
             return
         self.evaluator("python", body)
