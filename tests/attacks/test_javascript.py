@@ -1,14 +1,19 @@
-"""Attacks in JavaScript: on what surrounds the engine, on resources, on the harness, and on other evaluations."""
+"""Attacks in JavaScript: on what surrounds the engine, on resources, on the harness, and on other evaluations.
 
-import sys
+All of them are TypeScript too, and are tried as such where the least layers hold them.
+"""
+
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 
 import pytest
 import pytest_asyncio
 
+from assay.domain.evaluator import Language
 from assay.domain.outcome import Exceeded, Limits, Outcome, Raised, Returned
+from assay.errors import SandboxUnavailableError
 from assay.runners.sandbox.runner import SandboxRunner
-from support.sandbox import IMPATIENT, calls_of, demand_that_all_ends_with, revision_of
+from support.sandbox import IMPATIENT, LADDER, calls_of, revision_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -16,23 +21,49 @@ HARMLESS = "const evaluate = (inputs, outputs) => outputs.length;"
 SMALL = Limits(wall_s=6, memory_bytes=64 * 1024 * 1024)
 
 
+@dataclass(frozen=True)
+class Target:
+    """A sandbox, and the language in which it is attacked."""
+
+    sandbox: SandboxRunner
+    language: Language
+
+
+@pytest_asyncio.fixture(
+    scope="module",
+    loop_scope="module",
+    params=[*((rung, "javascript") for rung in LADDER), (LADDER[-1], "typescript")],
+    ids=lambda param: f"{param[0].name}-{param[1]}",
+)
+async def target(request: pytest.FixtureRequest) -> AsyncIterator[Target]:
+    rung, language = request.param
+    try:
+        started = await SandboxRunner.start_on(rung, workers=1)
+    except SandboxUnavailableError as error:
+        pytest.skip(f"{rung.description}: {error}")
+    try:
+        yield Target(started, language)
+    finally:
+        await started.close()
+
+
 @pytest_asyncio.fixture(loop_scope="module")
-async def runner(sandbox: SandboxRunner) -> AsyncIterator[SandboxRunner]:
+async def runner(target: Target) -> AsyncIterator[Target]:
     """The runner, held to go on after the attack with the same zygotes."""
-    await run(sandbox, HARMLESS, None)
-    zygotes = sandbox.zygote_pids
-    yield sandbox
-    [outcome] = await run(sandbox, HARMLESS, None, number=99)
+    await run(target, HARMLESS, None)
+    zygotes = target.sandbox.zygote_pids
+    yield target
+    [outcome] = await run(target, HARMLESS, None, number=99)
     assert isinstance(outcome, Returned), outcome
     assert outcome.value == len("an answer")
-    assert sandbox.zygote_pids == zygotes
+    assert target.sandbox.zygote_pids == zygotes
 
 
 async def run(
-    runner: SandboxRunner, source: str, *inputs: object, limits: Limits = IMPATIENT, number: int = 1
+    target: Target, source: str, *inputs: object, limits: Limits = IMPATIENT, number: int = 1
 ) -> list[Outcome]:
-    revision = revision_of(source, language="javascript", number=number)
-    return await runner.execute(revision, calls_of(*inputs), limits)
+    revision = revision_of(source, language=target.language, number=number)
+    return await target.sandbox.execute(revision, calls_of(*inputs), limits)
 
 
 OUT_OF_REACH = [
@@ -42,7 +73,7 @@ OUT_OF_REACH = [
 ]  # fmt: skip
 
 
-async def test_nothing_of_a_host_is_in_reach(runner: SandboxRunner) -> None:
+async def test_nothing_of_a_host_is_in_reach(runner: Target) -> None:
     source = f"function evaluate() {{ return {OUT_OF_REACH!r}.filter((name) => name in globalThis) }}"
     [outcome] = await run(runner, source, None)
     assert isinstance(outcome, Returned), outcome
@@ -65,7 +96,7 @@ ABSENT = ("undefined", "null", "", False, "function")
 
 
 @pytest.mark.parametrize("how", FAR)
-async def test_no_way_leads_out_of_the_context(runner: SandboxRunner, how: str) -> None:
+async def test_no_way_leads_out_of_the_context(runner: Target, how: str) -> None:
     source = f"function evaluate(inputs) {{ return {{ found: {FAR[how]} }} }}"
     [outcome] = await run(runner, source, {})
     if isinstance(outcome, Raised):
@@ -84,7 +115,7 @@ MODULES = [
 
 
 @pytest.mark.parametrize("name", MODULES)
-async def test_no_module_can_be_loaded(runner: SandboxRunner, name: str) -> None:
+async def test_no_module_can_be_loaded(runner: Target, name: str) -> None:
     source = f"async function evaluate() {{ await import({name!r}); return true }}"
     [outcome] = await run(runner, source, None)
     assert isinstance(outcome, Raised), outcome
@@ -103,7 +134,7 @@ function steps() {
 """
 
 
-async def test_the_harness_found_in_the_stack_gives_nothing_away(runner: SandboxRunner) -> None:
+async def test_the_harness_found_in_the_stack_gives_nothing_away(runner: Target) -> None:
     source = f"""{STEPS}
 function evaluate(inputs) {{
   const answers = [];
@@ -145,7 +176,7 @@ HANGS = {
 
 
 @pytest.mark.parametrize("how", HANGS)
-async def test_what_hangs_is_killed_and_alone_blamed(runner: SandboxRunner, how: str) -> None:
+async def test_what_hangs_is_killed_and_alone_blamed(runner: Target, how: str) -> None:
     source = f"function evaluate(inputs) {{ if (inputs) {{ {HANGS[how]} }} return true }}"
     outcomes = await run(runner, source, 0, 1, 0, limits=Limits(wall_s=1))
     assert isinstance(outcomes[1], Exceeded), outcomes[1]
@@ -153,14 +184,14 @@ async def test_what_hangs_is_killed_and_alone_blamed(runner: SandboxRunner, how:
     assert [type(outcomes[index]) for index in (0, 2)] == [Returned, Returned]
 
 
-async def test_a_source_that_hangs_while_it_is_loaded_is_killed_each_time(runner: SandboxRunner) -> None:
+async def test_a_source_that_hangs_while_it_is_loaded_is_killed_each_time(runner: Target) -> None:
     for source in ("for (;;) {}", "class A { static { for (;;) {} } }", "await null; for (;;) {}"):
         outcomes = await run(runner, f"{source}\n{HARMLESS}", 0, limits=Limits(wall_s=0.5))
         assert isinstance(outcomes[0], Exceeded)
         assert outcomes[0].budget == "wall"
 
 
-async def test_cpu_time_is_a_budget_of_its_own(runner: SandboxRunner) -> None:
+async def test_cpu_time_is_a_budget_of_its_own(runner: Target) -> None:
     source = "function evaluate(inputs) { while (inputs) {} return 1 }"
     outcomes = await run(runner, source, 1, 0, limits=Limits(wall_s=20, cpu_s=0.5))
     assert isinstance(outcomes[0], Exceeded)
@@ -186,7 +217,7 @@ GREED = {
 
 
 @pytest.mark.parametrize("how", GREED)
-async def test_greed_for_memory_ends_within_its_budgets(runner: SandboxRunner, how: str) -> None:
+async def test_greed_for_memory_ends_within_its_budgets(runner: Target, how: str) -> None:
     source = f"function evaluate(inputs) {{ if (inputs) {{ {GREED[how]} }} return true }}"
     outcomes = await run(runner, source, 0, 1, 0, limits=SMALL)
     if isinstance(outcomes[1], Raised):
@@ -216,7 +247,7 @@ REFUSED_AT_ONCE = {
 
 
 @pytest.mark.parametrize("how", REFUSED_AT_ONCE)
-async def test_what_the_engine_refuses_is_the_error_of_that_evaluation(runner: SandboxRunner, how: str) -> None:
+async def test_what_the_engine_refuses_is_the_error_of_that_evaluation(runner: Target, how: str) -> None:
     source = (
         f"function evaluate(inputs) {{ if (inputs) {{ {REFUSED_AT_ONCE[how]}; throw new Error('done') }} return true }}"
     )
@@ -225,7 +256,7 @@ async def test_what_the_engine_refuses_is_the_error_of_that_evaluation(runner: S
     assert [type(outcomes[index]) for index in (0, 2)] == [Returned, Returned]
 
 
-async def test_output_without_end_is_cut_and_a_result_without_end_is_refused(runner: SandboxRunner) -> None:
+async def test_output_without_end_is_cut_and_a_result_without_end_is_refused(runner: Target) -> None:
     source = """
 function evaluate(inputs) {
   for (let i = 0; i < 2000; i++) console.log("x".repeat(1000));
@@ -263,7 +294,7 @@ TAMPERING = {
 
 
 @pytest.mark.parametrize("what", TAMPERING)
-async def test_a_language_that_is_tampered_with_spoils_no_other_evaluation(runner: SandboxRunner, what: str) -> None:
+async def test_a_language_that_is_tampered_with_spoils_no_other_evaluation(runner: Target, what: str) -> None:
     source = f"""{TRAPS}
 function evaluate(inputs) {{
   if (inputs === 1) {{ {TAMPERING[what]} }}
@@ -298,7 +329,7 @@ POLLUTION = {
 
 
 @pytest.mark.parametrize("what", POLLUTION)
-async def test_pollution_is_not_seen_by_the_next_evaluation(runner: SandboxRunner, what: str) -> None:
+async def test_pollution_is_not_seen_by_the_next_evaluation(runner: Target, what: str) -> None:
     source = f"""
 function evaluate(inputs) {{
   const seen = "polluted" in {{}} || "polluted" in globalThis || ({{}})[Symbol.for("polluted")] === 1;
@@ -313,7 +344,7 @@ function evaluate(inputs) {{
             assert isinstance(outcome, Raised)
 
 
-async def test_what_one_revision_leaves_behind_is_not_seen_by_another(runner: SandboxRunner) -> None:
+async def test_what_one_revision_leaves_behind_is_not_seen_by_another(runner: Target) -> None:
     await run(
         runner, "globalThis.secret = 'p1'; function evaluate() { Object.prototype.secret = 'p1'; return 1 }", None
     )
@@ -345,7 +376,7 @@ LIES = {
 
 
 @pytest.mark.parametrize("what", LIES)
-async def test_an_exception_that_lies_is_the_error_of_its_own_evaluation(runner: SandboxRunner, what: str) -> None:
+async def test_an_exception_that_lies_is_the_error_of_its_own_evaluation(runner: Target, what: str) -> None:
     source = f"function evaluate(inputs) {{ if (inputs) {{ {LIES[what]} }} return true }}"
     outcomes = await run(runner, source, 0, 1, 0)
     assert isinstance(outcomes[1], Raised), outcomes[1]
@@ -355,14 +386,14 @@ async def test_an_exception_that_lies_is_the_error_of_its_own_evaluation(runner:
     assert [type(outcomes[index]) for index in (0, 2)] == [Returned, Returned]
 
 
-async def test_text_that_looks_like_a_result_is_only_logged(runner: SandboxRunner) -> None:
+async def test_text_that_looks_like_a_result_is_only_logged(runner: Target) -> None:
     source = 'function evaluate(inputs) { console.log("=0.99"); console.log("\\u0000\\u0001B"); return inputs / 10 }'
     outcomes = await run(runner, source, 1, 2, 3)
     assert [outcome.value for outcome in outcomes if isinstance(outcome, Returned)] == [0.1, 0.2, 0.3]
     assert all(outcome.logs == "=0.99\n\0\x01B\n" for outcome in outcomes)
 
 
-async def test_a_getter_carries_nothing_between_evaluations(runner: SandboxRunner) -> None:
+async def test_a_getter_carries_nothing_between_evaluations(runner: Target) -> None:
     source = """
 const kept = [];
 function evaluate(inputs) {
@@ -371,27 +402,3 @@ function evaluate(inputs) {
 }"""
     outcomes = await run(runner, source, "a secret", "another", "a third")
     assert len({str(outcome.value) for outcome in outcomes if isinstance(outcome, Returned)}) == 1
-
-
-HANGING_SERVER = """
-import asyncio, sys
-sys.path.insert(0, sys.argv[2])
-from assay.domain.outcome import Limits
-from support.sandbox import LADDER, calls_of, revision_of
-from assay.runners.sandbox.runner import SandboxRunner
-
-async def main():
-    rung = next(rung for rung in LADDER if rung.name == sys.argv[1])
-    runner = await SandboxRunner.start_on(rung, workers=1)
-    revision = revision_of("function evaluate() { for (;;) {} }", language="javascript")
-    await runner.execute(revision, calls_of(0), Limits(wall_s=60))
-
-asyncio.run(main())
-"""
-
-
-@pytest.mark.parametrize("rung", ["full", "no-landlock"])
-def test_killing_the_server_ends_every_process_that_runs_javascript(rung: str, pytestconfig: pytest.Config) -> None:
-    command = [sys.executable, "-c", HANGING_SERVER, rung, str(pytestconfig.rootpath / "tests")]
-    fewest = {"full": 5}.get(rung, 3)
-    demand_that_all_ends_with(command, fewest)
