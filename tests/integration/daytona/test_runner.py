@@ -1,12 +1,14 @@
 """The runner of remote sandboxes, against a stand-in of the service on loopback."""
 
+import re
 from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
 
+from assay.domain.breaker import FAILURES_TO_OPEN
 from assay.domain.evaluator import Language
-from assay.domain.outcome import Exceeded, Limits, Raised, Returned
+from assay.domain.outcome import Exceeded, Limits, Raised, Returned, Unavailable
 from assay.runners.daytona.runner import DaytonaRunner
 from assay.testing import RunnerConformance
 from support.daytona_stand_in import KEY, DaytonaStandIn
@@ -64,6 +66,28 @@ async def test_cpu_time_is_a_budget_of_its_own(runner: DaytonaRunner, language: 
     assert isinstance(after, Returned)
 
 
+@pytest.mark.parametrize("language", HANG)
+async def test_a_busy_loop_is_out_of_cpu_time_though_it_has_as_much_of_it_as_of_wall_time(
+    runner: DaytonaRunner, language: Language
+) -> None:
+    [spun] = await run(runner, HANG[language], 1, language=language, limits=Limits(wall_s=1.0, cpu_s=1.0))
+    assert isinstance(spun, Exceeded)
+    used = re.search(r"it was stopped after [0-9.]+ s, with ([0-9.]+) s of CPU time used", spun.message)
+    assert used is not None, spun.message
+    # Out of wall time it is only where the machine was too full to let it use up the other.
+    assert (spun.budget == "cpu") == (float(used[1]) >= 1.0)
+
+
+async def test_a_batch_of_which_all_crashes_is_given_up(runner: DaytonaRunner) -> None:
+    source = "import os\ndef evaluate(n, outputs, trace):\n    os.kill(os.getpid(), 11)\n"
+    outcomes = await run(runner, source, *range(300))
+    crashed = [outcome for outcome in outcomes if isinstance(outcome, Raised)]
+    given_up = [outcome for outcome in outcomes if isinstance(outcome, Unavailable) and outcome.is_given_up]
+    assert len(crashed) >= FAILURES_TO_OPEN
+    assert len(given_up) >= 300 - 256
+    assert len(crashed) + len(given_up) == 300
+
+
 @pytest.mark.parametrize(
     ("language", "source"),
     [
@@ -75,6 +99,9 @@ async def test_memory_is_a_budget(runner: DaytonaRunner, language: Language, sou
     greedy, modest = await run(runner, source, 1, 0, language=language, limits=Limits(memory_bytes=64 * 1024 * 1024))
     assert isinstance(greedy, Exceeded)
     assert greedy.budget == "memory"
+    held = re.search(r"its process held ([0-9.]+) MiB at the most", greedy.message)
+    assert held is not None, greedy.message
+    assert float(held[1]) > 5
     assert isinstance(modest, Returned)
 
 

@@ -2,15 +2,22 @@
 
 import asyncio
 import re
+from collections import Counter
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 import pytest_asyncio
 
+from assay.batch.execute import execute
 from assay.domain.breaker import FAILURES_TO_OPEN
 from assay.domain.evaluator import Language
 from assay.domain.outcome import Exceeded, Limits, Outcome, Raised, Returned, Unavailable
+from assay.domain.subject import Testcase as Row
+from assay.domain.suspicion import PAUSED
+from assay.engine import Engine
 from assay.runners.sandbox.runner import SandboxRunner
+from assay.testing import FixedClock, a_revision
 from support.sandbox import run
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -176,3 +183,19 @@ async def test_a_request_beside_one_that_is_given_up_goes_on(runner: SandboxRunn
     crashing, fine = await asyncio.gather(run(runner, source, *[1] * 50), run(runner, source, *[0] * 50))
     assert any(isinstance(outcome, Unavailable) for outcome in crashing)
     assert [type(outcome) for outcome in fine] == [Returned] * 50
+
+
+@pytest.mark.parametrize("crash", ["time.sleep(60)", "os._exit(3)", "ctypes.string_at(0)"])
+async def test_a_batch_run_of_what_always_crashes_costs_a_few_deadlines_in_all(
+    runner: SandboxRunner, crash: str
+) -> None:
+    source = f"import ctypes, os, time\ndef evaluate(inputs, outputs, trace):\n    {crash}\n"
+    revision = replace(a_revision(source), wall_s=0.3)
+    other = a_revision("def evaluate(inputs, outputs, trace):\n    return True\n", evaluator_id="evl_2")
+    engine = Engine({"python": runner}, FixedClock(), Limits())
+    rows = [Row(inputs=number) for number in range(600)]
+    checks = await execute(engine, revision, rows)
+    kinds = Counter(check.reading.error.kind if check.reading.error else "-" for check in checks)
+    assert kinds[PAUSED] == 600 - FAILURES_TO_OPEN
+    assert [check.failed for check in checks].count(True) == 1
+    assert {check.reading.status for check in await execute(engine, other, rows)} == {"scored"}

@@ -9,6 +9,7 @@ LEAST_LOOK_S = 0.01
 PATIENCE = 2
 """An evaluation that wanted the CPU and got less than half of it has so many times the wall time."""
 _LOOKS = 32
+_LOOKS_AT_CPU = 8
 _STARVED = (0.001, 0.5)
 # One that used up nearly all its CPU time by its deadline has a little longer to use up the rest, so that what is
 # named is the budget that such code is really after.
@@ -37,7 +38,7 @@ class Deadline:
     """
 
     def __init__(self, limits: Limits, *, begun: int, told: Told, now: float) -> None:
-        self.look_s = max(limits.wall_s / _LOOKS, LEAST_LOOK_S)
+        self.look_s = max(min(limits.wall_s / _LOOKS, limits.cpu_s / _LOOKS_AT_CPU), LEAST_LOOK_S)
         self.since = self._answered_at = now
         self.before: Told = told
         self._told: Told = told
