@@ -2,14 +2,15 @@
 
 import json
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
+from functools import lru_cache
 from typing import Literal
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from assay.domain.evaluator import ScopeMode, Severity
+from assay.domain.evaluator import ScopeMode
+from assay.domain.severity import Severity
 
 ChannelKind = Literal["apprise", "webhook"]
-SEVERITIES: tuple[Severity, ...] = ("low", "medium", "high", "critical")
 MINUTES_A_DAY = 1440
 MINUTE_NS = 60 * 1_000_000_000
 
@@ -84,7 +85,7 @@ def target_of(text: str) -> Target:
 
 def is_quiet(hours: QuietHours, at_ns: int) -> bool:
     """Tell whether this moment, in nanoseconds since the epoch, lies in the quiet hours."""
-    local = datetime.fromtimestamp(at_ns // 1_000_000_000, UTC).astimezone(ZoneInfo(hours.zone))
+    local = datetime.fromtimestamp(at_ns // 1_000_000_000, _zone(hours.zone))
     minute = local.hour * 60 + local.minute
     if hours.from_minute < hours.to_minute:
         return hours.from_minute <= minute < hours.to_minute
@@ -96,9 +97,23 @@ def quiet_until_ns(hours: QuietHours, at_ns: int) -> int:
 
     Quiet hours are shorter than a day, but a day on which the clock is put back is longer.
     """
-    until_ns = at_ns - at_ns % MINUTE_NS
+    return _quiet_until_ns(hours, at_ns - at_ns % MINUTE_NS)
+
+
+@lru_cache(maxsize=1024)
+def _quiet_until_ns(hours: QuietHours, minute_ns: int) -> int:
+    until_ns = minute_ns
     for _ in range(2 * MINUTES_A_DAY):
         until_ns += MINUTE_NS
         if not is_quiet(hours, until_ns):
             break
     return until_ns
+
+
+@lru_cache(maxsize=1024)
+def _zone(name: str) -> tzinfo:
+    """Return the zone; UTC for one that this machine has forgotten, since signals must be told all the same."""
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, OSError, ValueError):
+        return UTC

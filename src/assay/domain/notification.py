@@ -4,15 +4,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from assay.domain.channel import SEVERITIES, Channel, is_quiet, quiet_until_ns
-from assay.domain.evaluator import Severity
+from assay.domain.channel import Channel, is_quiet, quiet_until_ns
 from assay.domain.identity import derived_id
+from assay.domain.severity import SEVERITIES, Severity
 from assay.domain.signal import ChangeKind, SignalChange
 
 Gathering = Literal["nothing", "digest", "quiet"]
 DeliveryOutcome = Literal["told", "failed", "given-up", "dropped"]
 
 MOST_EVENTS = 100
+CROWD = 100
+CROWD_DIGEST_S = 300
 MOST_ATTEMPTS = 30
 FIRST_WAIT_S = 5.0
 LONGEST_WAIT_S = 3600.0
@@ -130,19 +132,24 @@ def event_of(change: SignalChange, agent_name: str | None, *, now_ns: int) -> Si
     )
 
 
-def decide(channel: Channel, event: SignalEvent, *, now_ns: int) -> Decision:
-    """Decide whether and when a channel is told of an event."""
+def decide(channel: Channel, event: SignalEvent, *, now_ns: int, waiting: int = 0) -> Decision:
+    """Decide whether and when a channel is told of an event, while so many notifications wait for it already.
+
+    Where a hundred wait, what follows is gathered for five minutes at least, so that a storm of signals, or a channel
+    that fails for long, does not pile up messages without end.
+    """
     if not channel.enabled:
         return Ignore(why="the channel is disabled")
     if SEVERITIES.index(event.severity) < SEVERITIES.index(channel.least_severity):
         return Ignore(why=f"{event.severity} is below {channel.least_severity}")
     if channel.scope_mode == "selected" and event.evaluator_id not in channel.evaluator_ids:
         return Ignore(why="the channel is not for this evaluator")
-    due_at_ns = now_ns + channel.digest_s * 1_000_000_000
+    digest_s = channel.digest_s if waiting < CROWD else max(channel.digest_s, CROWD_DIGEST_S)
+    due_at_ns = now_ns + digest_s * 1_000_000_000
     held_until_ns = _held_until_ns(channel, (event,), due_at_ns)
     if held_until_ns is not None:
         return TellAt(due_at_ns=held_until_ns, gathering="quiet")
-    return TellAt(due_at_ns=due_at_ns, gathering="digest" if channel.digest_s else "nothing")
+    return TellAt(due_at_ns=due_at_ns, gathering="digest" if digest_s else "nothing")
 
 
 def owe(channel: Channel, event: SignalEvent, told: TellAt, open_ones: Sequence[Owed], *, now_ns: int) -> Owed:

@@ -79,8 +79,9 @@ async def _owe_channel(transaction: Transaction, channel: Channel, events: Seque
     waiting = {owed.notification.id: owed for owed in await transaction.open_notifications(channel.id)}
     known = set(waiting)
     changed: dict[str, Owed] = {}
+    before = await transaction.count_notifications(channel.id)
     for event in events:
-        decision = decide(channel, event, now_ns=now_ns)
+        decision = decide(channel, event, now_ns=now_ns, waiting=before + len(changed.keys() - known))
         if isinstance(decision, TellAt):
             owed = owe(channel, event, decision, list(waiting.values()), now_ns=now_ns)
             waiting[owed.notification.id] = changed[owed.notification.id] = owed

@@ -198,6 +198,14 @@ async def test_a_digest_gathers_and_is_told_as_one_and_what_comes_later_as_the_n
         assert await snapshot.count_notifications("chn_1") == 2
 
 
+async def test_a_storm_of_signals_is_gathered_once_a_hundred_messages_wait(store: Store, queue: Queue) -> None:
+    await added(store, a_channel())
+    await owed(store, *(a_change(f"t{number}") for number in range(160)))
+    assert await queue.depth() == 101
+    async with store.snapshot() as snapshot:
+        assert await snapshot.count_notifications("chn_1") == 101
+
+
 async def test_a_digest_that_is_being_sent_takes_nothing_more_in(store: Store, queue: Queue) -> None:
     await added(store, a_channel(digest_s=1))
     await owed(store, a_change("t1"), now_ns=0)

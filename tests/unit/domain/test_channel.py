@@ -59,3 +59,9 @@ def test_quiet_hours_in_an_hour_that_comes_twice_are_quiet_twice() -> None:
     hours = QuietHours(zone="Europe/Berlin", from_minute=2 * 60, to_minute=2 * 60 + 30)
     assert utc(quiet_until_ns(hours, at("2026-10-25T02:10:00+02:00"))) == "2026-10-25T00:30:00Z"
     assert is_quiet(hours, at("2026-10-25T02:10:00+01:00"))
+
+
+def test_a_zone_that_this_machine_does_not_know_counts_as_utc() -> None:
+    hours = QuietHours(zone="Nowhere/At_All", from_minute=22 * 60, to_minute=7 * 60)
+    assert is_quiet(hours, at("2026-07-01T23:00:00+00:00"))
+    assert utc(quiet_until_ns(hours, at("2026-07-01T23:00:00+00:00"))) == "2026-07-02T07:00:00Z"

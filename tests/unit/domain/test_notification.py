@@ -5,6 +5,8 @@ import pytest
 from assay.domain.channel import QuietHours
 from assay.domain.evaluator import Severity
 from assay.domain.notification import (
+    CROWD,
+    CROWD_DIGEST_S,
     LONGEST_REASON,
     MOST_ATTEMPTS,
     MOST_EVENTS,
@@ -75,6 +77,15 @@ def test_in_quiet_hours_only_what_passes_is_told() -> None:
 def test_a_digest_that_would_end_in_quiet_hours_waits_for_their_end() -> None:
     channel = a_channel(quiet_hours=QUIET_SOON, digest_s=1800)
     assert decide(channel, an_event(), now_ns=NOW_NS) == TellAt(due_at_ns=QUIET_ENDS_NS, gathering="quiet")
+
+
+def test_where_a_hundred_wait_what_follows_is_gathered_for_five_minutes_or_longer_if_asked() -> None:
+    told = [decide(a_channel(digest_s=digest_s), an_event(), now_ns=NOW_NS, waiting=CROWD) for digest_s in (0, 900)]
+    assert told == [
+        TellAt(due_at_ns=NOW_NS + seconds * SECOND_NS, gathering="digest") for seconds in (CROWD_DIGEST_S, 900)
+    ]
+    one_less = decide(a_channel(), an_event(), now_ns=NOW_NS, waiting=CROWD - 1)
+    assert one_less == TellAt(due_at_ns=NOW_NS, gathering="nothing")
 
 
 def gathered(digest_s: int, *after_s: int) -> list[Owed]:

@@ -1,6 +1,7 @@
 """Channels and their log, as sent and as answered."""
 
 import re
+from functools import cache
 from typing import Annotated, ClassVar, Literal
 from zoneinfo import available_timezones
 
@@ -25,8 +26,13 @@ def _clock(text: str) -> str:
     return text
 
 
+@cache
+def _zones() -> set[str]:
+    return available_timezones()
+
+
 def _zone(text: str) -> str:
-    if text not in available_timezones():
+    if text not in _zones():
         raise PydanticCustomError(
             "text", "must be the name of a time zone such as Europe/Berlin; found {found}", {"found": shown(text)}
         )
