@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 from assay.domain.access import ApiKey
 from assay.domain.agent import Agent
@@ -11,9 +11,12 @@ from assay.domain.channel import Channel, Failing
 from assay.domain.check import Check, CheckStatus
 from assay.domain.credentials import SealedCredentials
 from assay.domain.evaluator import Evaluator, Revision
+from assay.domain.failure_window import FailureWindow
 from assay.domain.notification import Delivery, Notification, Owed
 from assay.domain.outcome import Call, Inspection, Limits, Outcome
+from assay.domain.severity import Severity
 from assay.domain.signal import Signal, SignalStatus
+from assay.domain.signal_log import LogEntry, LogKind
 from assay.domain.trace import Span
 
 
@@ -78,12 +81,31 @@ class CheckFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignalFilter:
-    """Which signals of a listing."""
+    """Which signals of a listing: those seen last in [`since_ns`, `until_ns`), whose reasons have all the `words`.
+
+    A word may stand anywhere in the reasons that are kept, in any case.
+    """
 
     project_id: str
     status: SignalStatus | None = None
+    severity: Severity | None = None
     evaluator_id: str | None = None
     agent_id: str | None = None
+    since_ns: int | None = None
+    until_ns: int | None = None
+    words: tuple[str, ...] = ()
+
+
+SignalOrder = Literal["seen", "raised"]
+"""The signal seen last first, or the one raised last; the second never changes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogEnds:
+    """The number of a project's last log entry, and the one up to which folds are kept no more."""
+
+    last: int = 0
+    pruned_to: int = 0
 
 
 class Snapshot(Protocol):
@@ -151,8 +173,24 @@ class Snapshot(Protocol):
         """Return the signal with this id."""
         ...
 
-    async def list_signals(self, which: SignalFilter, page: Page) -> tuple[list[Signal], str | None]:
-        """Return a page of signals, the one seen last first, and the cursor of the next."""
+    async def list_signals(
+        self, which: SignalFilter, page: Page, order: SignalOrder = "seen"
+    ) -> tuple[list[Signal], str | None]:
+        """Return a page of signals and the cursor of the next; a cursor is of one order."""
+        ...
+
+    async def signal_history(
+        self, project_id: str, signal_id: str, kinds: Sequence[LogKind], page: Page
+    ) -> tuple[list[LogEntry], str | None]:
+        """Return a page of a signal's log entries of these kinds, newest first, and the cursor of the next."""
+        ...
+
+    async def signal_log(self, project_id: str, after: int, limit: int) -> list[LogEntry]:
+        """Return up to `limit` log entries of the project that follow the one numbered `after`, oldest first."""
+        ...
+
+    async def signal_log_ends(self, project_ids: Sequence[str]) -> dict[str, LogEnds]:
+        """Return the ends of the projects' logs; a project without one is left out."""
         ...
 
     async def channel(self, project_id: str, channel_id: str) -> Channel | None:
@@ -213,6 +251,10 @@ class Transaction(Snapshot, Protocol):
         """Write credentials sealed anew, unless somebody changed them meanwhile."""
         ...
 
+    async def held_evaluators(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Evaluator]:
+        """Return those that are not deleted, by (project, id); none is deleted or changed before this ends."""
+        ...
+
     async def delete_evaluator(self, project_id: str, evaluator_id: str) -> bool:
         """Take the evaluator out of every listing, keeping its checks; return whether it was there."""
         ...
@@ -225,8 +267,20 @@ class Transaction(Snapshot, Protocol):
         """Return the signal, locked until the transaction ends; also serialises the first raising of it."""
         ...
 
-    async def put_signal(self, signal: Signal) -> None:
-        """Write the signal, new or changed."""
+    async def put_signals(self, signals: Sequence[Signal], entries: Sequence[LogEntry]) -> None:
+        """Write signals, new or changed, and log what was done to them.
+
+        It comes after every lock of the transaction: the log of a project is locked until it ends, so that entries are
+        numbered in the order of the commits and nobody who follows the numbers misses one.
+        """
+        ...
+
+    async def failure_window(self, evaluator_id: str, agent_id: str | None) -> FailureWindow:
+        """Return the last checks that count for this signal; `signal_for_update` has locked them."""
+        ...
+
+    async def put_failure_window(self, evaluator_id: str, agent_id: str | None, window: FailureWindow) -> None:
+        """Write them."""
         ...
 
     async def add_channel(self, channel: Channel) -> None:

@@ -10,9 +10,10 @@ import pytest_asyncio
 
 from assay.domain.check import Check
 from assay.domain.evaluator import Evaluator, Interface, Revision
+from assay.domain.failure_window import FailureWindow
 from assay.domain.outcome import Limits
 from assay.domain.sampling import Run, decide
-from assay.domain.signal import fold
+from assay.domain.signal import Raise, fold
 from assay.domain.subject import Subject
 from assay.domain.subject import Testcase as Row
 from assay.domain.trace import Trace
@@ -25,6 +26,7 @@ from assay.runners.restricted.runner import RestrictedRunner
 from assay.runners.sandbox.runner import SandboxRunner
 from assay.testing import FixedClock, a_revision
 from support.cases import Case, allowed, built, cases_of, name_of
+from support.records import an_evaluator
 
 CLOCK = FixedClock()
 IMPATIENT = Limits(wall_s=2)
@@ -216,7 +218,8 @@ def assert_evaluated(expected: Case, checks: Sequence[Check]) -> None:
 
 
 def assert_handled(expected: Case, check: Check) -> None:
-    assert fold(None, check, severity="low", now_ns=CLOCK.now_ns()).raises == expected.get("signal", False)
+    decision, _ = fold(None, FailureWindow(), check, evaluator=an_evaluator(), now_ns=CLOCK.now_ns())
+    assert isinstance(decision, Raise) == expected.get("signal", False)
     reading = check.reading
     match expected["outcome"]:
         case "scored":

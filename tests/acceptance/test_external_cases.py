@@ -14,6 +14,7 @@ import pytest
 
 from assay.domain.check import Check
 from assay.domain.evaluator import Revision
+from assay.domain.failure_window import FailureWindow
 from assay.domain.outcome import Limits
 from assay.domain.signal import Nothing, Raise, fold
 from assay.domain.trace import Trace, agent_id_of
@@ -26,6 +27,7 @@ from assay.runners.webhook.runner import WebhookRunner
 from assay.testing import FixedClock, a_trace, returning
 from support.cases import Case, allowed, built, cases_of, name_of
 from support.endpoint import LOOPBACK, Behaviour, Endpoint, Request, answering, external, in_turn, silent
+from support.records import an_evaluator
 from support.server import Server, wait_for
 
 CLOCK = FixedClock()
@@ -145,7 +147,13 @@ def assert_one_of(options: Sequence[Case], check: Check, scorer: Case) -> None:
 
 
 def assert_outcome(expected: Case, check: Check, scorer: Case) -> None:
-    decision = fold(None, check, severity=scorer.get("severity", "medium"), now_ns=CLOCK.now_ns())
+    decision, _ = fold(
+        None,
+        FailureWindow(),
+        check,
+        evaluator=an_evaluator(severity=scorer.get("severity", "medium")),
+        now_ns=CLOCK.now_ns(),
+    )
     reading = check.reading
     if expected["outcome"] == "skipped-with-error":
         assert isinstance(decision, Nothing)

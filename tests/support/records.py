@@ -7,8 +7,9 @@ from assay.domain.access import ApiKey
 from assay.domain.agent import Agent
 from assay.domain.check import Check, CheckError, Reading, Verdict
 from assay.domain.evaluator import Evaluator
+from assay.domain.failure_window import Occurrence
 from assay.domain.identity import derived_id
-from assay.domain.signal import Occurrence, Signal
+from assay.domain.signal import Signal
 from assay.domain.trace import Span
 from assay.ports import Store, TraceRecord
 from assay.testing import NOW_NS, a_revision, a_span

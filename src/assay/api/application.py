@@ -22,6 +22,7 @@ from assay.api.routers import (
     traces,
 )
 from assay.api.services import Services
+from assay.api.signal_stream import Streams
 
 __all__ = ["Services", "create_application"]
 
@@ -43,6 +44,7 @@ def create_application(services: Services) -> FastAPI:
     app.state.services = services
     app.state.key_ring = KeyRing(services.store)
     app.state.turns = Turns(services.dry_runs)
+    app.state.streams = Streams(services.store)
     install_problems(app)
     install_openapi(app)
     keyed = [Depends(scheme) for scheme in SCHEMES]

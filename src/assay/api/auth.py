@@ -74,6 +74,12 @@ def project_of(request: Request) -> str:
     return key.project_id
 
 
+def actor_of(request: Request) -> str:
+    """Return the id of the key that the request was let in with."""
+    key: ApiKey = request.state.key
+    return key.id
+
+
 def _key_text(headers: Mapping[str, str]) -> str | None:
     given = headers.get(HEADER, "").strip()
     if given:

@@ -9,10 +9,12 @@ from assay.api.schemas.fields import LONGEST_NAME, shown
 from assay.api.urls import demand_url
 from assay.domain.budgets import LEAST_MEMORY_BYTES, LEAST_S, MEBIBYTE
 from assay.domain.evaluator import Evaluator, EvaluatorKind, Interface, Revision
+from assay.domain.failure_window import RaiseAfter
 from assay.domain.identity import new_id
 from assay.domain.outcome import Limits
-from assay.engine import Engine
+from assay.domain.severity import SeverityBand
 from assay.domain.url import masked
+from assay.engine import Engine
 from assay.errors import InvalidInputError
 
 SETTINGS = ("name", "enabled", "severity", "sample_rate", "scope_mode", "agent_ids")
@@ -90,6 +92,10 @@ def laid_over(evaluator: Evaluator, fields: EvaluatorFields) -> Evaluator:
                 field=spelling,
             )
     settings = {name: given[name] for name in SETTINGS if name in given}
+    if "severity_bands" in given:
+        settings["severity_bands"] = tuple(SeverityBand(**band) for band in given["severity_bands"])
+    if "raise_after" in given:
+        settings["raise_after"] = RaiseAfter(**given["raise_after"])
     if "agent_ids" in given:
         settings["agent_ids"] = tuple(dict.fromkeys(given["agent_ids"]))
         if given["agent_ids"] and "scope_mode" not in given:

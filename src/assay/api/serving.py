@@ -83,6 +83,7 @@ class ApiServer(uvicorn.Server):
             )
         )
         self._told = asyncio.Event()
+        self._application = application
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -105,6 +106,7 @@ class ApiServer(uvicorn.Server):
     def _stop(self) -> None:
         self.force_exit = self.should_exit
         self.should_exit = True
+        self._application.state.streams.end()
         self._told.set()
 
 

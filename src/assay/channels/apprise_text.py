@@ -2,9 +2,8 @@
 
 import re
 
-from assay.domain.channel import SEVERITIES
-from assay.domain.evaluator import Severity
 from assay.domain.notification import Notification, SignalEvent
+from assay.domain.severity import SEVERITIES, Severity
 from assay.domain.text import storable
 
 LONGEST_TITLE = 200

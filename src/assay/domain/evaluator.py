@@ -4,11 +4,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from assay.domain.credentials import SealedCredentials
+from assay.domain.failure_window import EVERY_FAILURE, RaiseAfter
+from assay.domain.severity import Severity, SeverityBand
 
 EvaluatorKind = Literal["code", "external"]
 Language = Literal["python", "javascript", "typescript"]
 Interface = Literal["evaluate", "evaluate-float", "evaluate-app-params", "handler"]
-Severity = Literal["low", "medium", "high", "critical"]
 ScopeMode = Literal["all", "selected"]
 
 ENTRY_POINTS: dict[Interface, str] = {
@@ -72,6 +73,8 @@ class Evaluator:
     name: str
     enabled: bool = True
     severity: Severity = "medium"
+    severity_bands: tuple[SeverityBand, ...] = ()
+    raise_after: RaiseAfter = EVERY_FAILURE
     sample_rate: float = DEFAULT_SAMPLE_RATE
     scope_mode: ScopeMode = "all"
     agent_ids: tuple[str, ...] = ()

@@ -7,9 +7,13 @@ import msgspec
 
 from assay.domain.channel import Channel
 from assay.domain.check import Check, CheckError, Reading, Verdict
+from assay.domain.credentials import SealedCredentials
 from assay.domain.evaluator import Revision
+from assay.domain.failure_window import Failed, FailureWindow, Occurrence
 from assay.domain.notification import Delivery, Owed
-from assay.domain.signal import Occurrence, Signal
+from assay.domain.severity import SeverityBand
+from assay.domain.signal import Signal
+from assay.domain.signal_log import LogEntry
 from assay.domain.text import mended_value
 from assay.domain.trace import Span
 
@@ -19,6 +23,7 @@ _decode_revision = msgspec.json.Decoder(Revision).decode
 _decode_channel = msgspec.json.Decoder(Channel).decode
 _decode_owed = msgspec.json.Decoder(Owed).decode
 _decode_delivery = msgspec.json.Decoder(Delivery).decode
+_decode_credentials = msgspec.json.Decoder(SealedCredentials).decode
 _SPAN_FIELDS = frozenset(field.name for field in fields(Span))
 
 
@@ -61,6 +66,11 @@ def decode_delivery(document: bytes) -> Delivery:
     return _decode_delivery(document)
 
 
+def decode_credentials(document: bytes) -> SealedCredentials:
+    """Return the sealed credentials."""
+    return _decode_credentials(document)
+
+
 def decode_check(document: bytes) -> Check:
     """Return the check."""
     found: dict[str, Any] = _decode(document)
@@ -82,3 +92,25 @@ def decode_signal(document: bytes) -> Signal:
     found: dict[str, Any] = _decode(document)
     evidence: list[dict[str, Any]] = found.pop("evidence")
     return Signal(**found, evidence=tuple(Occurrence(**occurrence) for occurrence in evidence))
+
+
+def decode_log_entry(number: int, document: bytes) -> LogEntry:
+    """Return the entry of this number."""
+    found: dict[str, Any] = _decode(document)
+    found["number"] = number
+    return LogEntry(**found)
+
+
+def decode_failure_window(document: bytes) -> FailureWindow:
+    """Return the window."""
+    found: dict[str, Any] = _decode(document)
+    return FailureWindow(
+        closings=found["closings"],
+        entries=tuple(None if entry is None else Failed(**entry) for entry in found["entries"]),
+        waiting=tuple(Occurrence(**occurrence) for occurrence in found["waiting"]),
+    )
+
+
+def decode_bands(document: bytes) -> tuple[SeverityBand, ...]:
+    """Return severity bands, none for an empty document."""
+    return tuple(SeverityBand(**band) for band in _decode(document)) if document else ()

@@ -6,9 +6,11 @@ from typing import Any
 from sqlalchemy import Connection, Row, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
+from assay.domain.credentials import SealedCredentials
 from assay.domain.evaluator import Evaluator, Revision
+from assay.domain.failure_window import RaiseAfter
 from assay.errors import ConflictError, NotFoundError
-from assay.store.documents import decode_list, decode_revision, encode
+from assay.store.documents import decode_bands, decode_credentials, decode_list, decode_revision, encode
 from assay.store.statements import in_chunks, insert_into
 from assay.store.tables import evaluators, revisions
 
@@ -29,11 +31,14 @@ def _read(row: Row[Any]) -> Evaluator:
         name=row.name,
         enabled=row.enabled,
         severity=row.severity,
+        severity_bands=decode_bands(row.severity_bands),
+        raise_after=RaiseAfter(failures=row.raise_failures, of=row.raise_of),
         sample_rate=row.sample_rate,
         scope_mode=row.scope_mode,
         agent_ids=tuple(decode_list(row.agent_ids)),
         created_at_ns=row.created_at_ns,
         updated_at_ns=row.updated_at_ns,
+        credentials=None if row.credentials is None else decode_credentials(row.credentials),
         revision=decode_revision(row.document),
     )
 
@@ -43,12 +48,33 @@ def _settings(evaluator: Evaluator) -> dict[str, Any]:
         "name": evaluator.name,
         "enabled": evaluator.enabled,
         "severity": evaluator.severity,
+        "severity_bands": encode(evaluator.severity_bands),
+        "raise_failures": evaluator.raise_after.failures,
+        "raise_of": evaluator.raise_after.of,
         "sample_rate": evaluator.sample_rate,
         "scope_mode": evaluator.scope_mode,
         "agent_ids": encode(evaluator.agent_ids),
         "updated_at_ns": evaluator.updated_at_ns,
         "revision_number": evaluator.revision.number,
+        "credentials": None if evaluator.credentials is None else encode(evaluator.credentials),
     }
+
+
+def evaluators_with_credentials(connection: Connection) -> list[Evaluator]:
+    """Return the evaluators of all projects that have credentials."""
+    query = _CURRENT.where(evaluators.c.credentials.is_not(None)).order_by(evaluators.c.id)
+    return [_read(row) for row in connection.execute(query).all()]
+
+
+def reseal_credentials(
+    connection: Connection, evaluator_id: str, before: SealedCredentials, after: SealedCredentials
+) -> None:
+    """Write credentials sealed anew, unless somebody changed them meanwhile."""
+    connection.execute(
+        update(evaluators)
+        .where(evaluators.c.id == evaluator_id, evaluators.c.credentials == encode(before))
+        .values(credentials=encode(after))
+    )
 
 
 def find_evaluator(connection: Connection, project_id: str, evaluator_id: str) -> Evaluator | None:
@@ -56,6 +82,20 @@ def find_evaluator(connection: Connection, project_id: str, evaluator_id: str) -
     query = _CURRENT.where(evaluators.c.project_id == project_id, evaluators.c.id == evaluator_id)
     row = connection.execute(query).one_or_none()
     return None if row is None else _read(row)
+
+
+def held_evaluators(connection: Connection, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Evaluator]:
+    """Return those that are not deleted, by (project, id), and let nobody delete them before the transaction ends.
+
+    They are locked in the order of their keys, so that two transactions never wait for each other in a ring.
+    """
+    found: dict[tuple[str, str], Evaluator] = {}
+    for project_id, evaluator_id in sorted(set(keys)):
+        query = _CURRENT.where(evaluators.c.project_id == project_id, evaluators.c.id == evaluator_id)
+        row = connection.execute(query.with_for_update(read=True, of=evaluators)).one_or_none()
+        if row is not None:
+            found[project_id, evaluator_id] = _read(row)
+    return found
 
 
 def list_evaluators(connection: Connection, project_id: str) -> list[Evaluator]:
@@ -148,10 +188,13 @@ def _add_revision(connection: Connection, revision: Revision) -> None:
 
 
 def delete_evaluator(connection: Connection, project_id: str, evaluator_id: str) -> bool:
-    """Take the evaluator out of every listing; its checks stay readable by trace. Return whether it was there."""
+    """Take the evaluator out of every listing, with its credentials; its checks stay readable by trace.
+
+    Returns whether it was there.
+    """
     result = connection.execute(
         update(evaluators)
         .where(evaluators.c.project_id == project_id, evaluators.c.id == evaluator_id, evaluators.c.deleted.is_(False))
-        .values(deleted=True)
+        .values(deleted=True, credentials=None)
     )
     return result.rowcount > 0

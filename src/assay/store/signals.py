@@ -1,16 +1,19 @@
 """Signals, one per evaluator and agent."""
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, select
+from sqlalchemy import Connection, Row, Select, bindparam, func, select
 
 from assay.domain.signal import Signal
 from assay.domain.text import without_nul
-from assay.ports import Page, SignalFilter
+from assay.ports import Page, SignalFilter, SignalOrder
 from assay.store.documents import decode_signal, encode
 from assay.store.paging import cut, page_of
 from assay.store.statements import insert_into
-from assay.store.tables import signals
+from assay.store.tables import PlainText, signals
+
+SEARCHED = 1000
 
 
 def _read(row: Row[Any]) -> Signal:
@@ -24,19 +27,37 @@ def find_signal(connection: Connection, project_id: str, signal_id: str) -> Sign
     return None if row is None else _read(row)
 
 
-def list_signals(connection: Connection, which: SignalFilter, page: Page) -> tuple[list[Signal], str | None]:
-    """Return a page of signals, the one seen last first."""
-    query = select(signals.c.id, signals.c.last_seen_ns, signals.c.document).where(
-        signals.c.project_id == which.project_id
+def list_signals(
+    connection: Connection, which: SignalFilter, page: Page, order: SignalOrder = "seen"
+) -> tuple[list[Signal], str | None]:
+    """Return a page of signals, the one seen or raised last first."""
+    query = _filtered(
+        select(signals.c.id, signals.c.last_seen_ns, signals.c.raised_at_ns, signals.c.document), connection, which
     )
+    time = signals.c.last_seen_ns if order == "seen" else signals.c.raised_at_ns
+    rows = connection.execute(page_of(query, time, signals.c.id, page, str)).all()
+    return cut(rows, page, time.name, "id", _read)
+
+
+def _filtered(query: Select[*tuple[Any, ...]], connection: Connection, which: SignalFilter) -> Select[*tuple[Any, ...]]:
+    query = query.where(signals.c.project_id == which.project_id)
     if which.status is not None:
         query = query.where(signals.c.status == which.status)
+    if which.severity is not None:
+        query = query.where(signals.c.severity == which.severity)
     if which.evaluator_id is not None:
         query = query.where(signals.c.evaluator_id == which.evaluator_id)
     if which.agent_id is not None:
         query = query.where(signals.c.agent_id == which.agent_id)
-    rows = connection.execute(page_of(query, signals.c.last_seen_ns, signals.c.id, page, str)).all()
-    return cut(rows, page, "last_seen_ns", "id", _read)
+    if which.since_ns is not None:
+        query = query.where(signals.c.last_seen_ns >= which.since_ns)
+    if which.until_ns is not None:
+        query = query.where(signals.c.last_seen_ns < which.until_ns)
+    # Not LIKE and no search language: a word means itself, whatever it is made of.
+    position = func.strpos if connection.dialect.name == "postgresql" else func.instr
+    for word in which.words:
+        query = query.where(position(signals.c.reasons, bindparam(None, word.casefold(), PlainText)) > 0)
+    return query
 
 
 def signal_for_update(
@@ -58,14 +79,14 @@ def signal_for_update(
     return None if row is None else _read(row)
 
 
-def put_signal(connection: Connection, signal: Signal) -> None:
-    """Write the signal, new or changed."""
+def put_signals(connection: Connection, changed: Sequence[Signal]) -> None:
+    """Write the signals, new or changed."""
     statement = insert_into(connection, signals)
     excluded = statement.excluded
     connection.execute(
         statement.on_conflict_do_update(
             index_elements=[signals.c.id],
-            set_={"status": excluded.status, "last_seen_ns": excluded.last_seen_ns, "document": excluded.document},
+            set_={name: excluded[name] for name in ("status", "severity", "last_seen_ns", "reasons", "document")},
         ),
         [
             {
@@ -74,8 +95,18 @@ def put_signal(connection: Connection, signal: Signal) -> None:
                 "evaluator_id": signal.evaluator_id,
                 "agent_id": signal.agent_id or "",
                 "status": signal.status,
+                "severity": signal.severity,
                 "last_seen_ns": signal.last_seen_ns,
+                "raised_at_ns": signal.updated_at_ns,
+                "reasons": _searchable(occurrence.reason for occurrence in signal.evidence),
                 "document": encode(signal),
             }
+            for signal in changed
         ],
     )
+
+
+def _searchable(reasons: Iterable[str | None]) -> str:
+    """Return what is searched of the reasons: each once, its first thousand characters, in one case."""
+    kept = dict.fromkeys(reason[:SEARCHED].casefold() for reason in reasons if reason)
+    return "\n".join(kept)

@@ -134,9 +134,14 @@ evaluators = Table(
     _time("updated_at_ns"),
     Column("revision_number", BigInteger, nullable=False),
     Column("deleted", Boolean, nullable=False),
+    Column("severity_bands", LargeBinary, nullable=False, server_default=""),
+    Column("raise_failures", BigInteger, nullable=False, server_default="1"),
+    Column("raise_of", BigInteger, nullable=False, server_default="1"),
+    Column("credentials", LargeBinary, nullable=True),
     _one_of("severity", ("low", "medium", "high", "critical")),
     _one_of("scope_mode", ("all", "selected")),
     CheckConstraint("sample_rate >= 0 AND sample_rate <= 1", name="sample_rate"),
+    CheckConstraint("raise_failures >= 1 AND raise_failures <= raise_of", name="raise_after"),
     Index("ix_evaluators_project_id", "project_id"),
 )
 
@@ -172,7 +177,8 @@ checks = Table(
     Index("ix_checks_trace_id", "trace_id"),
 )
 
-# `agent_id` is empty, not NULL, for traces without an agent: NULLs would not be unique.
+# `agent_id` is empty, not NULL, for traces without an agent: NULLs would not be unique. `reasons` are those of the
+# evidence, folded to one case, to be searched.
 signals = Table(
     "signals",
     metadata,
@@ -181,11 +187,47 @@ signals = Table(
     _text("evaluator_id", ForeignKey("evaluators.id")),
     _text("agent_id"),
     _text("status"),
+    Column("severity", PlainText, nullable=False, server_default="medium"),
     _time("last_seen_ns"),
+    Column("raised_at_ns", Nanoseconds, nullable=False, server_default="0"),
+    Column("reasons", PlainText, nullable=False, server_default=""),
     Column("document", LargeBinary, nullable=False),
     UniqueConstraint("evaluator_id", "agent_id"),
     _one_of("status", ("open", "acknowledged", "resolved", "archived")),
+    _one_of("severity", ("low", "medium", "high", "critical")),
     Index("ix_signals_project_id_last_seen_ns", "project_id", "last_seen_ns", "id"),
+    Index("ix_signals_project_id_raised_at_ns", "project_id", "raised_at_ns", "id"),
+)
+
+# What was done to signals, numbered by project without a gap in the order of the commits.
+signal_log = Table(
+    "signal_log",
+    metadata,
+    _id("project_id"),
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    _text("signal_id", ForeignKey("signals.id")),
+    _text("kind"),
+    Column("document", LargeBinary, nullable=False),
+    Index("ix_signal_log_signal_id", "signal_id", "number"),
+)
+
+# `last` is the number of a project's last entry; folds are gone up to `pruned_to`.
+signal_log_ends = Table(
+    "signal_log_ends",
+    metadata,
+    _id("project_id"),
+    Column("last", BigInteger, nullable=False),
+    Column("pruned_to", BigInteger, nullable=False),
+    CheckConstraint("pruned_to <= last", name="pruned_to"),
+)
+
+# `agent_id` is empty for traces without an agent.
+failure_windows = Table(
+    "failure_windows",
+    metadata,
+    Column("evaluator_id", PlainText, ForeignKey("evaluators.id"), primary_key=True),
+    _id("agent_id"),
+    Column("document", LargeBinary, nullable=False),
 )
 
 channels = Table(

@@ -9,13 +9,17 @@ from assay.domain.access import ApiKey
 from assay.domain.agent import Agent
 from assay.domain.channel import Channel, Failing
 from assay.domain.check import Check
+from assay.domain.credentials import SealedCredentials
 from assay.domain.evaluator import Evaluator, Revision
+from assay.domain.failure_window import FailureWindow
 from assay.domain.notification import Delivery, Owed
 from assay.domain.signal import Signal
+from assay.domain.signal_log import LogEntry, LogKind
 from assay.domain.trace import Span
-from assay.ports import CheckFilter, Claim, Page, SignalFilter, TraceRecord, Work
-from assay.store import agents, channels, evaluators, keys, notifications, signals, traces
+from assay.ports import CheckFilter, Claim, LogEnds, Page, SignalFilter, SignalOrder, TraceRecord, Work
+from assay.store import agents, channels, evaluators, failure_windows, keys, notifications, signal_log, traces
 from assay.store import checks as check_rows
+from assay.store import signals as signal_rows
 from assay.store.sessions import Session
 
 Answer = TypeVar("Answer")
@@ -72,6 +76,10 @@ class SqlSnapshot:
         """Return the project's evaluators, newest first."""
         return await self._ask(evaluators.list_evaluators, project_id)
 
+    async def evaluators_with_credentials(self) -> list[Evaluator]:
+        """Return the evaluators of all projects that have credentials."""
+        return await self._ask(evaluators.evaluators_with_credentials)
+
     async def revisions(self, project_id: str, evaluator_id: str) -> list[Revision]:
         """Return an evaluator's revisions, newest first."""
         return await self._ask(evaluators.list_revisions, project_id, evaluator_id)
@@ -102,11 +110,27 @@ class SqlSnapshot:
 
     async def signal(self, project_id: str, signal_id: str) -> Signal | None:
         """Return the signal with this id."""
-        return await self._ask(signals.find_signal, project_id, signal_id)
+        return await self._ask(signal_rows.find_signal, project_id, signal_id)
 
-    async def list_signals(self, which: SignalFilter, page: Page) -> tuple[list[Signal], str | None]:
-        """Return a page of signals, the one seen last first, and the cursor of the next."""
-        return await self._ask(signals.list_signals, which, page)
+    async def list_signals(
+        self, which: SignalFilter, page: Page, order: SignalOrder = "seen"
+    ) -> tuple[list[Signal], str | None]:
+        """Return a page of signals and the cursor of the next."""
+        return await self._ask(signal_rows.list_signals, which, page, order)
+
+    async def signal_history(
+        self, project_id: str, signal_id: str, kinds: Sequence[LogKind], page: Page
+    ) -> tuple[list[LogEntry], str | None]:
+        """Return a page of a signal's log entries, newest first, and the cursor of the next."""
+        return await self._ask(signal_log.list_history, project_id, signal_id, kinds, page)
+
+    async def signal_log(self, project_id: str, after: int, limit: int) -> list[LogEntry]:
+        """Return log entries of the project that follow the one numbered `after`, oldest first."""
+        return await self._ask(signal_log.list_after, project_id, after, limit)
+
+    async def signal_log_ends(self, project_ids: Sequence[str]) -> dict[str, LogEnds]:
+        """Return the ends of the projects' logs."""
+        return await self._ask(signal_log.find_ends, project_ids)
 
     async def channel(self, project_id: str, channel_id: str) -> Channel | None:
         """Return the channel with this id."""
@@ -176,6 +200,16 @@ class SqlTransaction(SqlSnapshot):
         """Write settings, and the revision when it is new; raises NotFoundError and ConflictError."""
         await self._ask(evaluators.update_evaluator, evaluator)
 
+    async def reseal_credentials(
+        self, evaluator_id: str, before: SealedCredentials, after: SealedCredentials
+    ) -> None:
+        """Write credentials sealed anew, unless somebody changed them meanwhile."""
+        await self._ask(evaluators.reseal_credentials, evaluator_id, before, after)
+
+    async def held_evaluators(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Evaluator]:
+        """Return those that are not deleted, by (project, id), locked against change."""
+        return await self._ask(evaluators.held_evaluators, keys) if keys else {}
+
     async def delete_evaluator(self, project_id: str, evaluator_id: str) -> bool:
         """Take the evaluator out of every listing, keeping its checks; return whether it was there."""
         return await self._ask(evaluators.delete_evaluator, project_id, evaluator_id)
@@ -186,11 +220,22 @@ class SqlTransaction(SqlSnapshot):
 
     async def signal_for_update(self, project_id: str, evaluator_id: str, agent_id: str | None) -> Signal | None:
         """Return the signal, locked until the transaction ends, raised already or not."""
-        return await self._ask(signals.signal_for_update, project_id, evaluator_id, agent_id)
+        return await self._ask(signal_rows.signal_for_update, project_id, evaluator_id, agent_id)
 
-    async def put_signal(self, signal: Signal) -> None:
-        """Write the signal, new or changed."""
-        await self._ask(signals.put_signal, signal)
+    async def put_signals(self, signals: Sequence[Signal], entries: Sequence[LogEntry]) -> None:
+        """Write signals, new or changed, and log what was done to them."""
+        if signals:
+            await self._ask(signal_rows.put_signals, signals)
+        if entries:
+            await self._ask(signal_log.append, entries)
+
+    async def failure_window(self, evaluator_id: str, agent_id: str | None) -> FailureWindow:
+        """Return the last checks that count for this signal."""
+        return await self._ask(failure_windows.find_window, evaluator_id, agent_id)
+
+    async def put_failure_window(self, evaluator_id: str, agent_id: str | None, window: FailureWindow) -> None:
+        """Write them."""
+        await self._ask(failure_windows.put_window, evaluator_id, agent_id, window)
 
     async def add_channel(self, channel: Channel) -> None:
         """Write a new channel."""

@@ -4,6 +4,7 @@ from dataclasses import replace
 import pytest
 
 from assay.domain.check import Check
+from assay.domain.failure_window import FailureWindow
 from assay.domain.signal import Signal, fold
 from assay.live.record import record
 from assay.ports import Page, SignalFilter, Store
@@ -18,8 +19,7 @@ async def evaluators(store: Store) -> None:
 
 async def put(store: Store, *signals: Signal) -> None:
     async with store.transaction() as transaction:
-        for signal in signals:
-            await transaction.put_signal(signal)
+        await transaction.put_signals(signals, [])
 
 
 async def listed(store: Store, which: SignalFilter) -> list[Signal]:
@@ -69,9 +69,9 @@ async def test_sixteen_writers_of_one_signal_count_every_failure_once(store: Sto
             check = a_check(f"t{writer}-{step}", failed=True, agent_id="agt_1", recorded_at_ns=NOW_NS + step)
             async with store.transaction() as transaction:
                 existing = await transaction.signal_for_update(PROJECT, "evl_1", "agt_1")
-                signal = fold(existing, check, severity="high", now_ns=NOW_NS).signal
-                assert signal is not None
-                await transaction.put_signal(signal)
+                decision, _ = fold(existing, FailureWindow(), check, evaluator=an_evaluator(), now_ns=NOW_NS)
+                assert decision.signal is not None
+                await transaction.put_signals([decision.signal], [])
 
     await asyncio.gather(*(fail(writer) for writer in range(16)))
     (signal,) = await listed(store, SignalFilter(project_id=PROJECT))

@@ -5,18 +5,11 @@ from dataclasses import replace
 import pytest
 
 from assay.domain.check import Check, Reading, Verdict
-from assay.domain.signal import (
-    Fold,
-    ImpossibleStep,
-    Nothing,
-    Raise,
-    Reopen,
-    Signal,
-    acknowledge,
-    archive,
-    fold,
-    resolve,
-)
+from assay.domain.failure_window import FailureWindow
+from assay.domain.severity import Severity
+from assay.domain.signal import Decision, Fold, Nothing, Raise, Reopen, Signal, fold
+from assay.domain.signal_steps import ImpossibleStep, acknowledge, archive, resolve
+from support.records import an_evaluator
 
 
 def failing(number: int, *, agent_id: str | None = "agt_1", failed: bool = True, trace: bool = True) -> Check:
@@ -38,8 +31,12 @@ def failing(number: int, *, agent_id: str | None = "agt_1", failed: bool = True,
     )
 
 
+def folded(existing: Signal | None, check: Check, *, severity: Severity, now_ns: int) -> Decision:
+    return fold(existing, FailureWindow(), check, evaluator=an_evaluator(severity=severity), now_ns=now_ns)[0]
+
+
 def raised(number: int = 1) -> Signal:
-    decision = fold(None, failing(number), severity="high", now_ns=100)
+    decision = folded(None, failing(number), severity="high", now_ns=100)
     assert isinstance(decision, Raise)
     return decision.signal
 
@@ -53,17 +50,16 @@ def test_the_first_failure_raises_a_signal_with_its_evidence() -> None:
 
 
 def test_there_is_one_signal_for_each_evaluator_and_agent() -> None:
-    other = fold(None, failing(1, agent_id="agt_2"), severity="high", now_ns=100)
-    nobody = fold(None, failing(1, agent_id=None), severity="high", now_ns=100)
+    other = folded(None, failing(1, agent_id="agt_2"), severity="high", now_ns=100)
+    nobody = folded(None, failing(1, agent_id=None), severity="high", now_ns=100)
     assert other.signal is not None
     assert nobody.signal is not None
     assert len({raised(1).id, raised(2).id, other.signal.id, nobody.signal.id}) == 3
 
 
 def test_further_failures_fold_whatever_order_they_come_in() -> None:
-    decision = fold(raised(5), failing(3), severity="low", now_ns=200)
+    decision = folded(raised(5), failing(3), severity="low", now_ns=200)
     assert isinstance(decision, Fold)
-    assert not decision.raises
     signal = decision.signal
     assert (signal.count, signal.first_seen_ns, signal.last_seen_ns) == (2, 3, 5)
     assert (signal.severity, signal.updated_at_ns) == ("low", 200)
@@ -73,7 +69,7 @@ def test_further_failures_fold_whatever_order_they_come_in() -> None:
 def test_the_last_ten_occurrences_are_kept_and_all_are_counted() -> None:
     signal = raised(1)
     for number in (*range(2, 31), 0):
-        decision = fold(signal, failing(number), severity="high", now_ns=100)
+        decision = folded(signal, failing(number), severity="high", now_ns=100)
         assert isinstance(decision, Fold)
         signal = decision.signal
     assert signal.count == 31
@@ -90,25 +86,24 @@ def test_the_last_ten_occurrences_are_kept_and_all_are_counted() -> None:
     ],
 )
 def test_a_check_that_did_not_fail_on_a_trace_changes_nothing(check: Check) -> None:
-    assert fold(None, check, severity="high", now_ns=100) == Nothing(signal=None)
+    assert folded(None, check, severity="high", now_ns=100) == Nothing(signal=None)
     existing = raised()
-    assert fold(existing, check, severity="high", now_ns=100) == Nothing(signal=existing)
+    assert folded(existing, check, severity="high", now_ns=100) == Nothing(signal=existing)
 
 
 def test_a_new_failure_reopens_what_was_resolved_or_archived() -> None:
     resolved = resolve(raised(), reason="fixed the prompt", now_ns=150)
     assert isinstance(resolved, Signal)
     for closed in (resolved, archive(resolved, now_ns=160)):
-        decision = fold(closed, failing(9), severity="high", now_ns=200)
+        decision = folded(closed, failing(9), severity="high", now_ns=200)
         assert isinstance(decision, Reopen)
-        assert decision.raises
         assert (decision.signal.status, decision.signal.resolution, decision.signal.count) == ("open", None, 2)
 
 
 def test_a_new_failure_leaves_an_acknowledged_signal_acknowledged() -> None:
     acknowledged = acknowledge(raised(), now_ns=150)
     assert isinstance(acknowledged, Signal)
-    decision = fold(acknowledged, failing(9), severity="high", now_ns=200)
+    decision = folded(acknowledged, failing(9), severity="high", now_ns=200)
     assert isinstance(decision, Fold)
     assert decision.signal.status == "acknowledged"
 

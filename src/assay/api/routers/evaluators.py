@@ -8,7 +8,7 @@ from assay.api.auth import MEMBERS
 from assay.api.credentials import with_credentials
 from assay.api.edits import code, demand_affordable, duplicated, laid_over, new_evaluator, numbered, vetted
 from assay.api.guarded import guarded
-from assay.api.routers.wiring import Id, Project, Wired
+from assay.api.routers.wiring import Actor, Id, Project, Wired
 from assay.api.schemas.evaluators import (
     Duplicate,
     EvaluatorAnswer,
@@ -22,7 +22,9 @@ from assay.api.schemas.evaluators import (
 from assay.api.services import Services
 from assay.api.stored import load_evaluator
 from assay.domain.evaluator import Evaluator
-from assay.domain.signal import archive
+from assay.domain.signal import Signal
+from assay.domain.signal_log import entry_of
+from assay.domain.signal_steps import archive
 from assay.errors import ConflictError, InvalidInputError, NotFoundError
 from assay.ports import Page, SignalFilter, Snapshot, Transaction
 
@@ -99,12 +101,12 @@ async def patch_evaluator(
 
 
 @router.delete("/{id}", status_code=204)
-async def delete_evaluator(services: Wired, project_id: Project, evaluator_id: Id) -> None:
+async def delete_evaluator(services: Wired, project_id: Project, actor: Actor, evaluator_id: Id) -> None:
     """Delete an evaluator and archive its signals; the checks it made stay with their traces."""
     async with services.store.transaction() as transaction:
         if not await transaction.delete_evaluator(project_id, evaluator_id):
             raise NotFoundError(f"There is no evaluator {evaluator_id[:80]!r} in this project.")
-        await _archive_signals(transaction, project_id, evaluator_id, services.clock.now_ns())
+        await _archive_signals(transaction, project_id, evaluator_id, actor, services.clock.now_ns())
 
 
 @router.get("/{id}/revisions", response_model_exclude_none=True)
@@ -141,15 +143,30 @@ async def _vetted(services: Services, merged: Evaluator, stored: Evaluator | Non
     return replace(merged, revision=await vetted(services.engine, merged.revision))
 
 
-async def _archive_signals(transaction: Transaction, project_id: str, evaluator_id: str, now_ns: int) -> None:
+async def _archive_signals(
+    transaction: Transaction, project_id: str, evaluator_id: str, actor: str, now_ns: int
+) -> None:
+    """Archive them in the order of their agents, in which recordings take them too; the log comes last."""
     which = SignalFilter(project_id=project_id, evaluator_id=evaluator_id)
+    listed: list[Signal] = []
     cursor: str | None = None
     while True:
-        signals, cursor = await transaction.list_signals(which, Page(limit=200, cursor=cursor))
-        for signal in signals:
-            await transaction.put_signal(archive(signal, now_ns=now_ns))
+        page, cursor = await transaction.list_signals(which, Page(limit=200, cursor=cursor), "raised")
+        listed += page
         if cursor is None:
-            return
+            break
+    archived: list[Signal] = []
+    for agent_id in sorted(signal.agent_id or "" for signal in listed):
+        signal = await transaction.signal_for_update(project_id, evaluator_id, agent_id or None)
+        if signal is not None and signal.status != "archived":
+            archived.append(archive(signal, now_ns=now_ns))
+    await transaction.put_signals(
+        archived,
+        [
+            entry_of(signal, "archived", actor=actor, at_ns=now_ns, reason="its evaluator was deleted")
+            for signal in archived
+        ],
+    )
 
 
 async def _demand_known_agents(snapshot: Snapshot, evaluator: Evaluator) -> None:

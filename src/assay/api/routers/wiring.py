@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import Depends, Path
 
-from assay.api.auth import project_of
+from assay.api.auth import actor_of, project_of
 from assay.api.services import Services, services_of
 from assay.errors import NotFoundError
 
@@ -20,4 +20,5 @@ def _named(identifier: Annotated[str, Path(alias="id")]) -> str:
 
 Wired = Annotated[Services, Depends(services_of)]
 Project = Annotated[str, Depends(project_of)]
+Actor = Annotated[str, Depends(actor_of)]
 Id = Annotated[str, Depends(_named)]

@@ -6,6 +6,15 @@ from pydantic import Field
 
 from assay.api.schemas.credentials import BearerToken, Headers, SigningSecrets, credentials_shown
 from assay.api.schemas.fields import Answer, Identifier, Name, Request, Share, Text, iso
+from assay.api.schemas.raising import (
+    BandAnswer,
+    BandFields,
+    Bands,
+    RaiseAfterAnswer,
+    RaiseAfterFields,
+    band_answers,
+    raise_after_answer,
+)
 from assay.domain.budgets import MEBIBYTE
 from assay.domain.evaluator import (
     DEFAULT_SAMPLE_RATE,
@@ -35,6 +44,8 @@ class EvaluatorFields(Request):
     kind: Annotated[EvaluatorKind, Field(description="`external` posts to `url`; `code` runs `script`.")] = "external"
     enabled: bool = True
     severity: Severity = "medium"
+    severity_bands: Bands = Field(default_factory=list[BandFields])
+    raise_after: RaiseAfterFields = Field(default_factory=RaiseAfterFields)
     sample_rate: Annotated[Share, Field(description="The share of traces that are checked.")] = DEFAULT_SAMPLE_RATE
     scope_mode: Annotated[ScopeMode, Field(description="`selected` checks the agents in `agentIds` only.")] = "all"
     agent_ids: Annotated[list[Identifier], Field(max_length=MOST_AGENTS)] = Field(default_factory=list[str])
@@ -95,6 +106,8 @@ class EvaluatorAnswer(Answer):
     kind: EvaluatorKind
     enabled: bool
     severity: Severity
+    severity_bands: list[BandAnswer]
+    raise_after: RaiseAfterAnswer
     sample_rate: float
     scope_mode: ScopeMode
     agent_ids: list[str]
@@ -163,6 +176,8 @@ def evaluator_answer(evaluator: Evaluator) -> EvaluatorAnswer:
         kind=revision.kind,
         enabled=evaluator.enabled,
         severity=evaluator.severity,
+        severity_bands=band_answers(evaluator.severity_bands),
+        raise_after=raise_after_answer(evaluator.raise_after),
         sample_rate=evaluator.sample_rate,
         scope_mode=evaluator.scope_mode,
         agent_ids=list(evaluator.agent_ids),

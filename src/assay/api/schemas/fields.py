@@ -2,11 +2,21 @@
 
 from typing import Annotated, Any, ClassVar, cast
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    WithJsonSchema,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
 from assay.domain.text import mended
+from assay.ingest.moments import read_moment
 from assay.interfaces.spans import microseconds_iso
 
 LONGEST_NAME = 200
@@ -32,6 +42,20 @@ def _storable(text: str) -> str:
     return text
 
 
+def _moment(value: object) -> int:
+    at_ns = read_moment(value) if isinstance(value, str) else None
+    if at_ns is None:
+        raise PydanticCustomError(
+            "moment",
+            'must be a time with its zone, like "2026-12-01T10:00:00Z"; found {found}',
+            {"found": shown(value)},
+        )
+    return at_ns
+
+
+Moment = Annotated[
+    int, BeforeValidator(_moment, json_schema_input_type=str), WithJsonSchema({"type": "string", "format": "date-time"})
+]
 Share = Annotated[float, BeforeValidator(_share), Field(ge=0, le=1)]
 Text = Annotated[str, AfterValidator(_storable)]
 Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME), AfterValidator(_storable)]
@@ -105,6 +129,7 @@ __all__ = [
     "Identifier",
     "JsonValue",
     "Limit",
+    "Moment",
     "Name",
     "Query",
     "Request",
