@@ -37,12 +37,16 @@ fmt: install
 	$(BIN)/ruff format .
 	$(BIN)/python scripts/settings_reference.py
 
+# What is measured against pins other versions of some of our libraries, so it has an environment of its own.
 bench: install
+	test -x $(VENV)/bench/bin/python || $(UV) venv --quiet --python $(BIN)/python $(VENV)/bench
+	$(UV) pip sync --quiet --python $(VENV)/bench/bin/python requirements/bench.txt
 	$(BIN)/python tests/bench/run.py
 
 lock: install
 	$(LOCK) pyproject.toml --extra demo --extra daytona --extra evaluators --group dev -o requirements/dev.txt
 	$(LOCK) pyproject.toml --extra demo --extra evaluators -c requirements/dev.txt -o requirements/runtime.txt
+	$(LOCK) pyproject.toml --extra bench -o requirements/bench.txt
 
 clean:
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis

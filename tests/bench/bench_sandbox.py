@@ -10,12 +10,10 @@ import json
 import multiprocessing
 import os
 import statistics
-import subprocess
-import sys
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Coroutine
 from multiprocessing.connection import Connection
+from typing import Any, TypeAlias
 
 import _quickjs
 import uvloop
@@ -25,9 +23,9 @@ from assay.domain.outcome import Call, Limits, Returned
 from assay.runners.sandbox.runner import SandboxRunner
 
 ROUNDS = 7
-ITEMS = {2_000: 4096, 50_000: 768}
+ITEMS = {2_000: 8192, 50_000: 768}
 FIRST_ANSWERS = 40
-COLD_STARTS = 12
+REVISIONS = 8
 WORKERS = len(os.sched_getaffinity(0))
 UNREAD = """
 import re
@@ -74,11 +72,6 @@ function evaluate(inputs, outputs, trace) {
 }
 """
 JAVASCRIPT_ITEMS = 1024
-COLD = f"""{UNREAD}
-import json, sys
-arguments = sys.stdin.buffer.read().splitlines()
-print(json.dumps(evaluate(*map(json.loads, arguments))))
-"""
 
 
 def payload(size: int) -> tuple[bytes, bytes, bytes]:
@@ -148,6 +141,9 @@ BARE: dict[str, Callable[[str], Callable[[tuple[bytes, ...]], object]]] = {
 }
 
 
+Measure: TypeAlias = Callable[[SandboxRunner, str, tuple[bytes, ...], int], Coroutine[Any, Any, float]]
+
+
 class Bare:
     """Bare processes, as many as there are zygotes."""
 
@@ -202,18 +198,14 @@ async def first_answer_ms(runner: SandboxRunner, number: int) -> float:
     return (time.perf_counter() - begun) * 1000
 
 
-def cold_per_s(arguments: tuple[bytes, ...]) -> float:
-    """Return checks a second with an interpreter started for each, as many side by side as there are zygotes."""
-
-    def check(_: int) -> None:
-        subprocess.run(
-            [sys.executable, "-I", "-c", COLD], input=b"\n".join(arguments), stdout=subprocess.DEVNULL, check=True
-        )
-
+async def many_per_s(runner: SandboxRunner, source: str, arguments: tuple[bytes, ...], count: int) -> float:
+    """Return evaluations a second of several revisions that wait side by side, so that each slice is a new fork."""
+    calls = [Call(arguments=arguments)] * (count // REVISIONS)
     begun = time.perf_counter()
-    with ThreadPoolExecutor(WORKERS) as threads:
-        list(threads.map(check, range(COLD_STARTS)))
-    return COLD_STARTS / (time.perf_counter() - begun)
+    asked = [runner.execute(revision(source, 1000 + number), calls, Limits()) for number in range(REVISIONS)]
+    for outcomes in await asyncio.gather(*asked):
+        assert all(isinstance(outcome, Returned) for outcome in outcomes)
+    return count / (time.perf_counter() - begun)
 
 
 async def javascript(runner: SandboxRunner, processes: Bare) -> None:
@@ -231,26 +223,35 @@ async def javascript(runner: SandboxRunner, processes: Bare) -> None:
             print(f"| {size // 1000} kB, JavaScript {name} | {ours:,.0f} | {limit:,.0f} | {ratio:.2f} |", flush=True)
 
 
+async def python(runner: SandboxRunner, processes: Bare) -> None:
+    """Measure Python beside bare processes, and print its lines of the table."""
+    rows: list[tuple[str, int, str, Measure]] = [
+        (f"{size // 1000} kB, {name}", size, source, sandboxed_per_s)
+        for size in ITEMS
+        for name, source in (("trace unread", UNREAD), ("trace read", READ))
+    ]
+    rows.insert(2, (f"2 kB, trace unread, {REVISIONS} revisions in turn", 2_000, UNREAD, many_per_s))
+    for name, size, source, measure in rows:
+        arguments, count = payload(size), ITEMS[size]
+        rounds: list[tuple[float, float]] = []
+        for _ in range(ROUNDS + 1):
+            limit = await asyncio.to_thread(processes.per_s, "python", source, arguments, count)
+            rounds.append((await measure(runner, source, arguments, count), limit))
+        ours, limit = (statistics.median(each) for each in zip(*rounds[1:], strict=True))
+        ratio = statistics.median(mine / theirs for mine, theirs in rounds[1:])
+        print(f"| {name} | {ours:,.0f} | {limit:,.0f} | {ratio:.2f} |", flush=True)
+
+
 async def main() -> None:
     """Measure, and print a table."""
     processes = Bare()
     runner = await SandboxRunner.start(workers=WORKERS, minimum="no-landlock")
     print(f"{runner.description}, {WORKERS} zygotes; medians of {ROUNDS} rounds\n")
     print("| evaluations | sandboxed/s | bare processes/s | ratio |\n| --- | ---: | ---: | ---: |")
-    for size, count in ITEMS.items():
-        for name, source in (("trace unread", UNREAD), ("trace read", READ)):
-            arguments = payload(size)
-            rounds: list[tuple[float, float]] = []
-            for _ in range(ROUNDS + 1):
-                limit = await asyncio.to_thread(processes.per_s, "python", source, arguments, count)
-                rounds.append((await sandboxed_per_s(runner, source, arguments, count), limit))
-            ours, limit = (statistics.median(each) for each in zip(*rounds[1:], strict=True))
-            ratio = statistics.median(mine / theirs for mine, theirs in rounds[1:])
-            print(f"| {size // 1000} kB, {name} | {ours:,.0f} | {limit:,.0f} | {ratio:.2f} |", flush=True)
+    await python(runner, processes)
     await javascript(runner, processes)
     single = statistics.median([await sandboxed_per_s(runner, UNREAD, payload(2_000), 1) for _ in range(FIRST_ANSWERS)])
-    print(f"| 2 kB, one at a time | {single:,.0f} | | |")
-    print(f"| 2 kB, `python3` for each | {cold_per_s(payload(2_000)):,.0f} | | |\n")
+    print(f"| 2 kB, one at a time | {single:,.0f} | | |\n")
     firsts = [await first_answer_ms(runner, number) for number in range(100, 100 + FIRST_ANSWERS)]
     print(
         f"New revision to first answer: {statistics.median(firsts):.1f} ms (worst of {len(firsts)}: {max(firsts):.1f})"

@@ -12,7 +12,7 @@ HERE = Path(__file__).parent
 def main() -> None:
     """Run the scripts; stop at the first that fails."""
     print(f"{platform.system()} {platform.release()}, Python {platform.python_version()}, {os.cpu_count()} cores\n")
-    for script in ("bench_sandbox.py", "bench_live.py", "bench_external.py"):
+    for script in ("bench_sandbox.py", "bench_incumbents.py", "bench_live.py", "bench_external.py"):
         print(f"## {script}", flush=True)
         subprocess.run([sys.executable, HERE / script], check=True)
         print()
