@@ -8,7 +8,7 @@ import json
 import os
 import sys
 import time
-from typing import Any
+from typing import Any, cast
 
 answers = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)  # The package logs to standard output.
@@ -19,7 +19,7 @@ from agenta.sdk.engines.running.runners.local import LocalRunner  # noqa: E402 #
 
 def main() -> None:
     """Serve."""
-    runner: Any = LocalRunner()
+    runner = cast("Any", LocalRunner())
     for line in sys.stdin:
         source, texts, count = json.loads(line)
         arguments = [text.encode() for text in texts]
