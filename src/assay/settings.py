@@ -84,9 +84,9 @@ class Settings(BaseSettings):
     sandbox_minimum: Literal["full", "no-namespaces", "no-landlock"] = Field(
         "full", description="Least isolation the server starts with; see docs/security.md for the ladder."
     )
-    wall_s: float = Field(8.0, gt=0, le=600, description="Wall time of one evaluation, in seconds.")
-    cpu_s: float = Field(8.0, gt=0, le=600, description="CPU time of one evaluation, in seconds.")
-    memory_mb: int = Field(256, ge=64, le=16_384, description="Memory of one evaluation, in MiB.")
+    wall_s: float = Field(8.0, gt=0, le=600, description="Most wall time of one evaluation, in seconds.")
+    cpu_s: float = Field(8.0, gt=0, le=600, description="Most CPU time of one evaluation, in seconds.")
+    memory_mb: int = Field(256, ge=64, le=16_384, description="Most memory of one evaluation, in MiB.")
     source_kb: int = Field(256, ge=1, le=4096, description="Largest source of an evaluator, in KiB.")
     payload_mb: int = Field(6, ge=1, le=256, description="Largest payload of one evaluation, in MiB.")
     result_kb: int = Field(256, ge=1, le=16_384, description="Largest result of one evaluation, in KiB.")

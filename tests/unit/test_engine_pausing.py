@@ -102,6 +102,27 @@ async def test_only_crashes_in_a_row_count() -> None:
     assert PAUSED not in [kind for _ in range(4) for kind in await kinds(engine, FAILURES_TO_OPEN)]
 
 
+async def test_a_revision_under_suspicion_is_handed_no_more_than_it_takes_to_pause_it() -> None:
+    handed: list[int] = []
+
+    class Counting(FakeRunner):
+        async def execute(self, revision: Revision, calls: Sequence[Call], limits: Limits) -> list[Outcome]:
+            handed.append(len(calls))
+            return await super().execute(revision, calls, limits)
+
+    crashing = engine_of(Counting(lambda _, __: HUNG))
+    await kinds(crashing, 2)
+    assert await kinds(crashing, 256) == ["timeout"] * (FAILURES_TO_OPEN - 2) + [PAUSED] * (256 + 2 - FAILURES_TO_OPEN)
+    assert handed == [2, FAILURES_TO_OPEN - 2]
+
+    handed.clear()
+    left = [HUNG, HUNG]
+    recovering = engine_of(Counting(lambda _, __: left.pop() if left else FINE))
+    await kinds(recovering, 2)
+    assert await kinds(recovering, 256) == ["scored"] * 256
+    assert handed == [2, FAILURES_TO_OPEN - 2, 256 + 2 - FAILURES_TO_OPEN]
+
+
 async def test_the_check_that_paused_it_fails_with_the_reason_and_no_other_does() -> None:
     engine = engine_of(scripted(HUNG))
     traces = [a_trace(trace_id=f"{number:032x}") for number in range(FAILURES_TO_OPEN + 3)]

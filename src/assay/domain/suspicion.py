@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from assay.domain.breaker import Breaker, Pauses, after
+from assay.domain.breaker import FAILURES_TO_OPEN, Breaker, Pauses, after
 from assay.domain.check import CheckError, Verdict
 from assay.domain.outcome import Exceeded, Outcome, Raised, Unavailable, is_crash
 
@@ -27,10 +27,16 @@ class Suspicion:
         return not self.breaker.failures
 
     def admitted(self, waiting: int, now_s: float) -> int:
-        """Return how many of the calls that wait may run: all while closed, one as the probe, none while paused."""
+        """Return how many of the calls that wait may run together.
+
+        All of them when the last one did not crash, no more than it takes to pause the revision when it did; one as
+        the probe, and none while paused.
+        """
         if self.breaker.wait_s(now_s):
             return 0
-        return 1 if self.breaker.openings else waiting
+        if self.breaker.openings:
+            return 1
+        return min(waiting, FAILURES_TO_OPEN - self.breaker.failures) if self.breaker.failures else waiting
 
     def noted(self, outcomes: Sequence[Outcome], now_s: float) -> "tuple[Suspicion, int | None]":
         """Return what is known after these outcomes, in their order, and the index of the crash that paused it."""
