@@ -18,6 +18,7 @@ from assay.runners.children.pool import Pool
 from assay.runners.children.zygote_process import ZygoteLostError
 
 _SOURCES_KEPT = 256
+_LONGEST_MESSAGE = 1000
 _PYTHON = "python"
 # TypeScript becomes JavaScript when it is looked at.
 _RUN_AS = {"python": "python", "javascript": "javascript", "typescript": "javascript"}
@@ -247,6 +248,11 @@ class PooledRunner:
             return Unavailable(cause=str(error))
 
 
+def _shortened(message: str) -> str:
+    """Return a message that an author can read; a parser repeats names and tokens however long they are."""
+    return message if len(message) <= _LONGEST_MESSAGE else f"{message[:_LONGEST_MESSAGE]}…"
+
+
 def _read_description(found: tuple[bytes, bytes] | None, source: bytes, digest: bytes) -> _Compiled:
     description = None
     code = b""
@@ -262,7 +268,7 @@ def _read_description(found: tuple[bytes, bytes] | None, source: bytes, digest: 
         description = _Description(names={}, unread={}, defect=at)
     defect = description.defect and Defect(
         kind=description.defect.kind,
-        message=description.defect.message,
+        message=_shortened(description.defect.message),
         line=description.defect.line,
         column=description.defect.column,
     )
