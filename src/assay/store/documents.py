@@ -111,6 +111,6 @@ def decode_failure_window(document: bytes) -> FailureWindow:
     )
 
 
-def decode_bands(document: bytes) -> tuple[SeverityBand, ...]:
-    """Return severity bands, none for an empty document."""
+def decode_bands(document: bytes | None) -> tuple[SeverityBand, ...]:
+    """Return severity bands, none for no document."""
     return tuple(SeverityBand(**band) for band in _decode(document)) if document else ()

@@ -18,6 +18,7 @@ from sqlalchemy import (
     Text,
     TypeDecorator,
     UniqueConstraint,
+    text,
 )
 
 from assay.domain.text import storable
@@ -134,7 +135,7 @@ evaluators = Table(
     _time("updated_at_ns"),
     Column("revision_number", BigInteger, nullable=False),
     Column("deleted", Boolean, nullable=False),
-    Column("severity_bands", LargeBinary, nullable=False, server_default=""),
+    Column("severity_bands", LargeBinary, nullable=True),
     Column("raise_failures", BigInteger, nullable=False, server_default="1"),
     Column("raise_of", BigInteger, nullable=False, server_default="1"),
     Column("credentials", LargeBinary, nullable=True),
@@ -190,7 +191,7 @@ signals = Table(
     Column("severity", PlainText, nullable=False, server_default="medium"),
     _time("last_seen_ns"),
     Column("raised_at_ns", Nanoseconds, nullable=False, server_default="0"),
-    Column("reasons", PlainText, nullable=False, server_default=""),
+    Column("reasons", PlainText, nullable=False, server_default=text("''")),
     Column("document", LargeBinary, nullable=False),
     UniqueConstraint("evaluator_id", "agent_id"),
     _one_of("status", ("open", "acknowledged", "resolved", "archived")),

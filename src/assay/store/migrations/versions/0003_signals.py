@@ -21,7 +21,7 @@ def upgrade() -> None:
     blob = "BYTEA" if op.get_bind().dialect.name == "postgresql" else "BLOB"
     # Written out, since SQLite takes a constraint only together with its column.
     for column in (
-        f"severity_bands {blob} DEFAULT '' NOT NULL",
+        f"severity_bands {blob}",
         "raise_failures BIGINT DEFAULT '1' NOT NULL",
         "raise_of BIGINT DEFAULT '1' NOT NULL CONSTRAINT ck_evaluators_raise_after "
         "CHECK (raise_failures >= 1 AND raise_failures <= raise_of)",
