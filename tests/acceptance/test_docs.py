@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -122,8 +123,13 @@ class Reader:
                     cwd=self._desk,
                 )
             )
+            wait_for(self._is_listening, "the endpoint to listen")
             return
         self.evaluator("python", body)
+
+    def _is_listening(self) -> bool:
+        with socket.socket() as attempt:
+            return attempt.connect_ex(("127.0.0.1", int(self._endpoint_port))) == 0
 
     def evaluator(self, language: str, body: str) -> None:
         """Try it over the sample."""

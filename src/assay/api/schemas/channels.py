@@ -169,7 +169,7 @@ class DeliveryAnswer(Answer):
     error: str | None
     events: int
     is_test: Annotated[bool, Field(serialization_alias="test")]
-    at: str
+    occurred_at: str
     duration_ms: float
     next_attempt_at: str | None
 
@@ -240,7 +240,7 @@ def delivery_answer(delivery: Delivery) -> DeliveryAnswer:
         error=delivery.cause,
         events=delivery.event_count,
         is_test=delivery.is_test,
-        at=iso(delivery.at_ns),
+        occurred_at=iso(delivery.at_ns),
         duration_ms=round(delivery.duration_s * 1000, 3),
         next_attempt_at=None if delivery.next_attempt_ns is None else iso(delivery.next_attempt_ns),
     )
