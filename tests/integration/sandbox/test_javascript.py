@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from assay.domain.evaluator import Interface, Language
+from assay.domain.evaluator import Language
 from assay.domain.outcome import Exceeded, Limits, Outcome, Raised, Returned
 from assay.runners.sandbox.runner import SandboxRunner
 from support.sandbox import call_of, calls_of, revision_of
@@ -404,49 +402,3 @@ def evaluate(inputs, outputs, trace):
     [outcome] = await run(runner, source, names, language="python")
     assert isinstance(outcome, Returned), outcome
     assert outcome.value[0] is False  # type: ignore[index]
-
-
-JSON: st.SearchStrategy[Any] = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**53) + 1, 2**53 - 1)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(st.characters(exclude_categories=["Cs"])),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
-    max_leaves=12,
-)
-INTERFACES: list[tuple[Interface, str]] = [
-    ("evaluate", "const evaluate = (inputs, outputs, trace) => ({ inputs, outputs, trace })"),
-    ("evaluate-float", "async function evaluate(...all) { return { inputs: all[0], outputs: all[1], trace: all[2] } }"),
-    (
-        "handler",
-        "async function handler({ input, output, metadata, trace }) "
-        "{ return { inputs: input, outputs: output, trace: metadata, spans: await trace.getSpans() } }",
-    ),
-]
-
-
-@pytest.mark.parametrize("language", ["javascript", "typescript"])
-@pytest.mark.parametrize(("interface", "source"), INTERFACES, ids=[interface for interface, _ in INTERFACES])
-async def test_any_json_comes_out_as_it_went_in(
-    runner: SandboxRunner, interface: Interface, source: str, language: Language
-) -> None:
-    revision = revision_of(source, interface, language=language)
-    drawn: list[tuple[Any, ...]] = []
-
-    @settings(max_examples=120, deadline=None, database=None)
-    @given(st.tuples(JSON, JSON, JSON))
-    def draw(values: tuple[Any, ...]) -> None:
-        drawn.append(values)
-
-    draw()
-    calls = [call_of(a, b, None, c, []) if interface == "handler" else call_of(a, b, c) for a, b, c in drawn]
-    outcomes = await runner.execute(revision, calls, Limits())
-    for (a, b, c), outcome in zip(drawn, outcomes, strict=True):
-        assert isinstance(outcome, Returned), (a, b, c, outcome)
-        assert isinstance(outcome.value, dict)
-        assert {name: outcome.value[name] for name in ("inputs", "outputs", "trace")} == {
-            "inputs": a,
-            "outputs": b,
-            "trace": c,
-        }
