@@ -188,6 +188,7 @@ async def test_a_name_that_turns_to_this_machine_is_heard_by_nobody(
     question: dict[str, object] = {
         "url": f"json://turning.example.com:{port}/?cto=0.2&rto=0.2",
         "allow": [],
+        "budget_s": 30,
         "title": "t",
         "body": "b",
         "severity": "low",

@@ -34,7 +34,7 @@ class AppriseMessenger:
 
     def __init__(self, vault: Vault, allow: Sequence[str] = (), *, budget_s: float = BUDGET_S) -> None:
         self._vault = vault
-        self._allow = list(allow)
+        self._bounds: dict[str, Any] = {"allow": list(allow), "budget_s": budget_s}
         self._budget_s = budget_s
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._turns_of: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
@@ -83,7 +83,7 @@ class AppriseMessenger:
         )
         try:
             async with asyncio.timeout(self._budget_s):
-                said, _ = await process.communicate(json.dumps({**question, "allow": self._allow}).encode())
+                said, _ = await process.communicate(json.dumps({**question, **self._bounds}).encode())
         except TimeoutError:
             return {"ok": False, "cause": f"it did not take the message within {self._budget_s:g} s"}
         finally:

@@ -6,18 +6,21 @@ address, so each name was looked up before, and what is judged is what is connec
 interpreter's own, other processes and listening sockets are refused the same way. Redirects are not followed, and
 answers are read up to a limit.
 
-Reads a JSON object on standard input (`url`, `allow`, and to send also `title`, `body`, `severity`) and writes one
-on standard output (`ok`, `service`, `cause`, `after_s`).
+Reads a JSON object on standard input (`url`, `allow`, `budget_s`, and to send also `title`, `body`, `severity`) and
+writes one on standard output (`ok`, `schema`, `cause`, `after_s`). It ends after its budget, in seconds, also when
+nobody waits for it any more.
 """
 
 import json
 import logging
 import mimetypes
 import resource
+import signal
 import socket
 import sys
 from email.utils import parsedate_to_datetime
 from ipaddress import IPv4Address, IPv6Address, ip_address
+from math import ceil
 from pathlib import Path
 from time import time
 from typing import Any, cast
@@ -155,6 +158,7 @@ class Custody:
 def main() -> None:
     """Do what standard input asks."""
     asked: dict[str, Any] = json.load(sys.stdin)
+    signal.alarm(ceil(asked["budget_s"]))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -186,7 +190,7 @@ def _answer(custody: Custody, asked: dict[str, Any]) -> dict[str, Any]:
         return {"ok": False, "cause": OF_THIS_MACHINE}
     if service is None:
         return {"ok": False, "cause": "its URL is not one of apprise's, or lacks something"}
-    named = {"service": str(service.service_name), "schema": url.partition("://")[0].lower()}
+    named = {"schema": url.partition("://")[0].lower()}
     if "body" not in asked:
         return {"ok": True, **named}
     sender = library(asset=asset)

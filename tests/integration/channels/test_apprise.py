@@ -1,12 +1,15 @@
 """Apprise in its own process, against a real endpoint and a real SMTP server on loopback."""
 
 import asyncio
+import json
 import os
+import signal
+from asyncio.subprocess import PIPE
 from email.header import decode_header, make_header
 
 import pytest
 
-from assay.channels.apprise import AppriseMessenger
+from assay.channels.apprise import COMMAND, AppriseMessenger
 from assay.domain.notification import Notification
 from assay.errors import InvalidInputError
 from assay.ports import NotTold, Told
@@ -130,6 +133,22 @@ async def test_a_delivery_that_is_called_off_leaves_no_process() -> None:
         sent.cancel()
         await asyncio.gather(sent, return_exceptions=True)
     assert children() == []
+
+
+async def test_a_message_that_hangs_ends_by_itself_when_its_server_is_gone() -> None:
+    async with Endpoint(silent) as endpoint:
+        question = {
+            "url": json_url(endpoint) + "?rto=100",
+            "allow": list(LOOPBACK),
+            "budget_s": 5,
+            "title": "t",
+            "body": "b",
+            "severity": "low",
+        }
+        process = await asyncio.create_subprocess_exec(*COMMAND, stdin=PIPE, env={})
+        await process.communicate(json.dumps(question).encode())
+        assert process.returncode == -signal.SIGALRM
+        assert len(endpoint.requests) == 1
 
 
 async def test_of_a_url_the_scheme_is_shown() -> None:
