@@ -8,7 +8,9 @@ import pytest
 
 from assay.api.services import Services
 from assay.domain.outcome import Limits
+from assay.testing import a_revision
 from support.api import EVALUATORS, SCRIPT, Api, key, running_api
+from support.records import add_evaluators, an_evaluator
 
 HOOK = {"kind": "external", "language": None, "script": None, "url": "https://a.example"}
 PREFIXES = (EVALUATORS, "/api/v1/custom-evaluators", "/api/v1/agent-monitoring/custom-evaluators")
@@ -216,6 +218,22 @@ async def test_code_that_cannot_run_here_is_refused_with_the_runner_and_what_it_
     problem = await api.call("POST", path, 400, json=body)
     assert problem["field"] == "language"
     assert problem["detail"] == "This server cannot run typescript: its code runner, in-process, runs python."
+
+
+async def test_checks_of_code_from_the_time_of_another_runner_are_errored_and_say_so(api: Api) -> None:
+    revision = a_revision("function evaluate() { return 1 }", language="javascript", evaluator_id="evl_old")
+    await add_evaluators(api.store, an_evaluator("evl_old", revision=revision))
+    trace_id = await api.send("1")
+    await api.settled()
+    [event] = (await api.call("GET", f"{EVALUATORS}/evl_old/events"))["events"]
+    assert (event["traceId"], event["status"], event["runner"]) == (trace_id, "errored", "none")
+    assert event["error"]["kind"] == "language-not-run"
+    assert "cannot run javascript: its code runner, in-process, runs python" in event["error"]["message"]
+    assert (await api.call("GET", "/api/v1/signals"))["signals"] == []
+    path = f"{EVALUATORS}/evl_old"
+    assert (await api.call("PATCH", path, json={"enabled": False}))["enabled"] is False
+    problem = await api.call("PATCH", path, 400, json={"script": "const evaluate = () => 1"})
+    assert problem["field"] == "language"
 
 
 FOUR = "def evaluate(app_params, inputs, output, correct_answer):\n    return output == correct_answer\n"
