@@ -20,12 +20,12 @@ from assay.api.serving import GRACE_S, ApiServer, listen, raise_descriptor_limit
 from assay.channels.apprise import AppriseMessenger
 from assay.channels.webhook import WebhookMessenger
 from assay.domain.access import DEFAULT_PROJECT, ApiKey, Role
-from assay.domain.channel import ChannelKind
+from assay.domain.channel import ChannelKind, vault_place
 from assay.domain.evaluator import Language
 from assay.domain.identity import new_id
 from assay.domain.outcome import Limits
 from assay.engine import Engine, RunnerKey
-from assay.errors import ConfigurationError, NotFoundError
+from assay.errors import ConfigurationError, NotFoundError, SecretUnreadableError
 from assay.guarded_http.address_guard import AddressGuard
 from assay.live.meters import Meters
 from assay.live.pipeline import LivePipeline, Timing
@@ -124,6 +124,7 @@ async def _serve(settings: Settings) -> None:
     store, queue = await open_store(settings.url, lease_s=settings.lease_s)
     try:
         await _ensure_admin_key(store, settings.admin_key)
+        await _reseal_channels(store, vault)
         code_runner = await _start_code_runner(settings)
         if settings.code_runner == "local":
             log.warning("evaluators are not confined: they can do all that this server's user can", code_runner="local")
@@ -201,6 +202,23 @@ def _vault(settings: Settings) -> Vault:
     """Return what seals users' secrets; raise ConfigurationError for keys that cannot be used."""
     keys = keys_in_file(settings.data_dir / KEY_FILE) if settings.secret_key is None else [settings.secret_key]
     return Vault([*keys, *settings.old_secret_keys])
+
+
+async def _reseal_channels(store: Store, vault: Vault) -> None:
+    """Seal with the current key what channels have sealed with an older one, so that the older can be thrown away."""
+    async with store.snapshot() as snapshot:
+        channels = await snapshot.channels_of_all_projects()
+    for channel in channels:
+        if vault.is_current(channel.sealed):
+            continue
+        place = vault_place(channel.id)
+        try:
+            sealed = vault.seal(vault.open(channel.sealed, place=place), place=place)
+        except SecretUnreadableError:
+            log.warning("channel-unreadable", channel=channel.id)
+            continue
+        async with store.transaction() as transaction:
+            await transaction.reseal_channel(channel.id, before=channel.sealed, after=sealed)
 
 
 def _unready(settings: Settings, code_runner: CodeRunner) -> Callable[[], Awaitable[str | None]]:

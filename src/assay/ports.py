@@ -201,6 +201,10 @@ class Snapshot(Protocol):
         """Return the project's channels, newest first."""
         ...
 
+    async def channels_of_all_projects(self) -> list[Channel]:
+        """Return the channels of all projects."""
+        ...
+
     async def notification(self, notification_id: str) -> Owed | None:
         """Return a notification that is still owed."""
         ...
@@ -293,6 +297,10 @@ class Transaction(Snapshot, Protocol):
 
     async def update_channel(self, channel: Channel) -> None:
         """Write a channel's settings and target; whether it fails stays as it is."""
+        ...
+
+    async def reseal_channel(self, channel_id: str, *, before: bytes, after: bytes) -> None:
+        """Write a target sealed anew, unless somebody changed it meanwhile."""
         ...
 
     async def mark_channel(self, channel_id: str, failing: Failing | None) -> None:

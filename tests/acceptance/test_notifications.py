@@ -143,3 +143,20 @@ async def test_a_channel_that_fails_is_marked_says_so_and_recovers_without_telli
     assert "t0ken" not in said
     assert "s3cret" not in said
     assert len({request.headers["webhook-id"] for request in endpoint.requests}) == 1
+
+
+async def test_a_key_that_was_replaced_can_go_after_one_start(tmp_path: Path) -> None:
+    old, new = "old-" * 8, "new-" * 8
+
+    def made(server: Server) -> str:
+        return create_channel(server, f"webhook:http://127.0.0.1:{endpoint.port}/hook")["id"]
+
+    def tested(server: Server) -> bool:
+        return server.client.post(f"/api/v1/channels/{channel_id}/test").json()["ok"]
+
+    async with Endpoint(answering()) as endpoint:
+        channel_id = await with_server(tmp_path, made, ASSAY_SECRET_KEY=old)
+        assert not await with_server(tmp_path, tested, ASSAY_SECRET_KEY=new)
+        both = {"ASSAY_SECRET_KEY": new, "ASSAY_OLD_SECRET_KEYS": f'["{old}"]'}
+        assert await with_server(tmp_path, tested, **both)
+        assert await with_server(tmp_path, tested, ASSAY_SECRET_KEY=new)

@@ -34,6 +34,11 @@ def list_channels(connection: Connection, project_id: str) -> list[Channel]:
     return [_read(row) for row in connection.execute(query).all()]
 
 
+def channels_of_all_projects(connection: Connection) -> list[Channel]:
+    """Return the channels of all projects."""
+    return [_read(row) for row in connection.execute(_COLUMNS).all()]
+
+
 def add_channel(connection: Connection, channel: Channel) -> None:
     """Write a new channel."""
     connection.execute(
@@ -51,6 +56,13 @@ def add_channel(connection: Connection, channel: Channel) -> None:
 def update_channel(connection: Connection, channel: Channel) -> None:
     """Write a channel's settings and target; whether it fails stays as it is."""
     connection.execute(update(channels).where(channels.c.id == channel.id).values(**_settings(channel)))
+
+
+def reseal_channel(connection: Connection, channel_id: str, before: bytes, after: bytes) -> None:
+    """Write a target sealed anew, unless somebody changed it meanwhile."""
+    connection.execute(
+        update(channels).where(channels.c.id == channel_id, channels.c.sealed == before).values(sealed=after)
+    )
 
 
 def mark_channel(connection: Connection, channel_id: str, failing: Failing | None) -> None:

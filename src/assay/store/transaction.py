@@ -140,6 +140,10 @@ class SqlSnapshot:
         """Return the project's channels, newest first."""
         return await self._ask(channels.list_channels, project_id)
 
+    async def channels_of_all_projects(self) -> list[Channel]:
+        """Return the channels of all projects."""
+        return await self._ask(channels.channels_of_all_projects)
+
     async def notification(self, notification_id: str) -> Owed | None:
         """Return a notification that is still owed."""
         return await self._ask(notifications.find_notification, notification_id)
@@ -248,6 +252,10 @@ class SqlTransaction(SqlSnapshot):
     async def update_channel(self, channel: Channel) -> None:
         """Write a channel's settings and target."""
         await self._ask(channels.update_channel, channel)
+
+    async def reseal_channel(self, channel_id: str, *, before: bytes, after: bytes) -> None:
+        """Write a target sealed anew, unless somebody changed it meanwhile."""
+        await self._ask(channels.reseal_channel, channel_id, before, after)
 
     async def mark_channel(self, channel_id: str, failing: Failing | None) -> None:
         """Note whether a channel fails."""

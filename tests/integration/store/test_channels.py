@@ -77,6 +77,14 @@ async def test_changing_a_channel_leaves_its_failing_as_it_is_and_the_other_way_
     assert found.failing == second
 
 
+async def test_a_target_is_sealed_anew_unless_it_was_changed_meanwhile(store: Store, channel: Channel) -> None:
+    async with store.transaction() as transaction:
+        await transaction.reseal_channel(channel.id, before=b"something else", after=b"lost")
+        assert await transaction.channels_of_all_projects() == [channel]
+        await transaction.reseal_channel(channel.id, before=channel.sealed, after=b"anew")
+        assert await transaction.channels_of_all_projects() == [replace(channel, sealed=b"anew")]
+
+
 async def test_a_notification_that_is_owed_comes_back_and_can_change(store: Store, channel: Channel) -> None:
     owed = an_owed(is_closed=False, gathering="digest")
     async with store.transaction() as transaction:
