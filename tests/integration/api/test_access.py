@@ -17,6 +17,8 @@ def routes(api: Api) -> set[tuple[str, str]]:
 
 
 async def statuses(api: Api, key_text: str | None) -> dict[tuple[str, str], int]:
+    # A stream would last.
+    api.app.state.streams.end()
     async with client(api.app, key_text) as http:
         return {
             (method, path): (await http.request(method, path.replace("{id}", "none"))).status_code

@@ -62,6 +62,8 @@ class Serving(threading.Thread):
 
     async def _serve(self) -> None:
         async with running_api(f"sqlite:///{self._path}") as api:
+            # A stream would last.
+            api.app.state.streams.end()
             self._server = uvicorn.Server(uvicorn.Config(api.app, log_config=None, lifespan="off"))
             self._ready.set()
             await self._server.serve(sockets=[self._listener])

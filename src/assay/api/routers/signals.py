@@ -53,7 +53,7 @@ async def list_signals(services: Wired, project_id: Project, query: Annotated[Si
     return SignalList(signals=[signal_answer(signal, now_ns) for signal in signals], next_cursor=cursor)
 
 
-@router.get("/stream", response_class=SignalStream)
+@router.get("/stream", status_code=200, response_class=SignalStream)
 async def stream_signals(services: Wired, project_id: Project, request: Request) -> SignalStream:
     """Follow what happens to signals, as server-sent events; `Last-Event-ID` goes on where a stream broke off."""
     streams: Streams = request.app.state.streams
@@ -145,7 +145,7 @@ async def _load_for_update(transaction: Transaction, project_id: str, signal_id:
 
 def _demand_reason(asked: SignalStep) -> None:
     if not asked.model_fields_set:
-        raise InvalidInputError("Nothing is asked for; give a status, an assignee or mutedUntil.")
+        raise InvalidInputError("Nothing is asked for; give a status, an assignee or mutedUntil.", field="status")
     if asked.status == "resolved" and not (asked.reason or "").strip():
         raise InvalidInputError("Resolving a signal needs a reason: say what was done about it.", field="reason")
     if asked.status != "resolved" and asked.reason is not None:

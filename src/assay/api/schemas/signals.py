@@ -133,7 +133,7 @@ class LogEntryAnswer(Answer):
 
     number: int
     kind: LogKind
-    at: str
+    occurred_at: str
     actor: str | None
     signal_id: str
     evaluator_id: str
@@ -185,7 +185,7 @@ def log_entry_answer(entry: LogEntry) -> LogEntryAnswer:
     return LogEntryAnswer(
         number=entry.number,
         kind=entry.kind,
-        at=iso(entry.at_ns),
+        occurred_at=iso(entry.at_ns),
         actor=entry.actor,
         signal_id=entry.signal_id,
         evaluator_id=entry.evaluator_id,
