@@ -90,3 +90,6 @@ def test_a_budget_of_the_evaluators_own_is_held_and_named(server: Server) -> Non
     assert message.endswith("of CPU time used; the last line it printed: two")
     assert event["logs"] == "one\ntwo\n"
     assert server.get("/api/v1/signals", evaluatorId=hanging)["signals"] == []
+    body = {"id": hanging, "wallSeconds": 0.2}
+    tried = server.client.post("/agent-monitoring/custom-evaluators/dry-run", json=body).json()
+    assert tried["error"].startswith("the evaluation ran longer than 0.2 s: ")
