@@ -5,6 +5,7 @@ from typing import Any
 from assay.runners.children.frames import FILE_NAME
 
 _traceback_of = BaseException.__dict__["__traceback__"].__get__
+_cause_of = BaseException.__dict__["__cause__"].__get__
 
 VIOLATION = "SandboxViolation"
 _MESSAGE_LIMIT = 4000
@@ -32,7 +33,9 @@ def describe(error: BaseException, source: bytes) -> dict[str, Any]:
         kind, message = "script-exited", f"the code called sys.exit({message}) instead of returning a value"
     elif isinstance(error, SandboxViolationError):
         kind, name = "sandbox-violation", VIOLATION
-    steps = _steps(error)
+    cause = _cause_of(error)
+    # What a coroutine raises as StopIteration, Python replaces by an error without the author's lines.
+    steps = _steps(error) or (_steps(cause) if cause is not None else [])
     return {
         "kind": kind,
         "type": name,

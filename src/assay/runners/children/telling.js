@@ -4,7 +4,7 @@
   "use strict";
   const { apply, ownKeys, getPrototypeOf, getOwnPropertyDescriptor, defineProperty } = kept;
   const { stringify, isArray, Plain, List, isWellFormed, toISOString, MOST_LEVELS } = kept;
-  const MOST_SHOWN = 100, MOST_SHOWN_LEVELS = 4;
+  const MOST_SHOWN = 100, MOST_SHOWN_LEVELS = 4, MOST_MAKERS = 8;
   let refusal;
   const assay$refuse = (kind, message) => {
     throw (refusal = { kind, type: "UnfitValue", message, stack: "" });
@@ -16,6 +16,20 @@
     } catch {
       return "object";
     }
+  };
+  // The names of the classes it was made by, one a line: their constructors are not where it was thrown.
+  const assay$makers = (value) => {
+    let names = "";
+    try {
+      let above = value;
+      for (let i = 0; i < MOST_MAKERS && above !== null; i++) {
+        names += `${assay$name(above)}\n`;
+        above = getPrototypeOf(above);
+      }
+    } catch {
+      return names;
+    }
+    return names;
   };
   const assay$article = (name) => (/^[aeiou]/i.test(name) ? `an ${name}` : `a ${name}`);
   const assay$kind = (value) => {
@@ -113,7 +127,7 @@
   const assay$told = (error) => {
     if (refusal !== undefined && error === refusal)
       return refusal.kind === "too-large" ? { __proto__: null, answer: ">", body: "" } : assay$report(refusal);
-    const report = { __proto__: null, kind: "script-raised", type: typeof error, message: "", stack: "" };
+    const report = { __proto__: null, kind: "script-raised", type: typeof error, message: "", stack: "", makers: "" };
     if (error === null || (typeof error !== "object" && typeof error !== "function")) {
       report.type = error === null ? "null" : typeof error;
       report.message = String(error);
@@ -131,6 +145,7 @@
     report.type = given === undefined || given === "" || given === "Error" ? assay$name(error) : given;
     report.message = assay$read("message") ?? assay$shown(error);
     report.stack = assay$read("stack") ?? "";
+    report.makers = assay$makers(error);
     return assay$report(report);
   };
 

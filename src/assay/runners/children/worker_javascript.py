@@ -129,7 +129,8 @@ class JavaScriptWorker:
         """Return the report with line and traceback, of the author's own steps alone."""
         name, message = _clean(report["type"]), _clean(report["message"])
         steps = [step for line in report["stack"].splitlines() if (step := self._step(line)) is not None]
-        while len(steps) > 1 and steps[0][0].startswith(f"{name} ("):
+        makers = {name, *report.get("makers", "").split("\n")}
+        while len(steps) > 1 and steps[0][0].partition(" (")[0] in makers:
             del steps[0]  # The constructor of an error is not where it was thrown.
         shown = [f"{name}: {message}"]
         for where, line in steps:
