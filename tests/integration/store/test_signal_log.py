@@ -302,3 +302,19 @@ async def test_signals_of_the_first_schema_are_carried_over(database_url: str) -
     assert (signal.id, signal.count, signal.notes, signal.muted_until) == ("sig_1", 2, 0, None)
     await queue.close()
     await store.close()
+
+
+@pytest.mark.usefixtures("evaluators")
+async def test_whoever_deletes_an_evaluator_sees_the_signals_of_what_is_being_recorded(store: Store) -> None:
+    async def delete() -> int:
+        async with store.transaction() as transaction:
+            assert await transaction.delete_evaluator(PROJECT, "evl_1")
+            signals, _ = await transaction.list_signals(SignalFilter(project_id=PROJECT, evaluator_id="evl_1"), Page())
+            return len(signals)
+
+    async with store.transaction() as recording:
+        await record(recording, [a_check("t1", failed=True)], now_ns=NOW_NS)
+        deleting = asyncio.create_task(delete())
+        await asyncio.wait([deleting], timeout=0.3)
+    assert await deleting == 1
+    assert (await recorded(store, "t2")).changes == ()
