@@ -25,7 +25,10 @@ def severity_of(score: JsonValue, bands: Sequence[SeverityBand], otherwise: Seve
     """
     if isinstance(score, bool) or not isinstance(score, int | float):
         return otherwise
-    return next((band.severity for band in bands if score < band.below), otherwise)
+    for band in bands:
+        if score < band.below:
+            return band.severity
+    return otherwise
 
 
 def is_worse(severity: Severity, than: Severity) -> bool:
