@@ -29,6 +29,7 @@ class ScriptedChild:
         self.channel.setblocking(False)
         self._far.setblocking(False)
         self.cpu = None
+        self.forked_at = time.monotonic()
         self.begun = 0
         self.killed = False
 
