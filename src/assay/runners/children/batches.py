@@ -161,7 +161,7 @@ class Waiting:
     def take_more(self, key: Key, places: int) -> list[Item]:
         """Return another batch of this program, out of turn; nothing when none waits.
 
-        Towards the end batches grow smaller, so that so many places finish together.
+        Where nothing else waits, batches grow smaller towards the end, so that so many places finish together.
         """
         project_id = key[0]
         programs = self._projects.get(project_id)
@@ -170,7 +170,8 @@ class Waiting:
         _, queue = programs[key]
         if queue[0].alone:
             return []
-        batch = _cut(queue, min(self._most(key), max(_SPLIT_FROM, len(queue) // (2 * places))))
+        share = max(_SPLIT_FROM, len(queue) // (2 * places)) if self.is_all(key) else len(queue)
+        batch = _cut(queue, min(self._most(key), share))
         if not queue:
             self._forget(project_id, key)
         return batch

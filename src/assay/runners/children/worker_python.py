@@ -65,7 +65,7 @@ class PythonWorker:
         self._log = log
         self._result_bytes = result_bytes
         self._offered = offered
-        self._builtins = dict(builtins.__dict__)
+        self._builtins: dict[str, Any] = {}
         self._recursion_limit = sys.getrecursionlimit()
         self._out = self._new_stream()
         self._entry = ""
@@ -77,6 +77,8 @@ class PythonWorker:
         """Take the revision to run; its code is what the inspection marshalled."""
         self._entry, self._source = entry, source
         self._code, self._tame = marshal.loads(code)
+        if not self._tame:
+            self._builtins = dict(builtins.__dict__)
 
     def answer(self, arguments: list[memoryview]) -> tuple[int, bytes]:
         """Run one evaluation in fresh module globals.
