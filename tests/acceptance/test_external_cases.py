@@ -26,7 +26,7 @@ from assay.ingest.plain import decode_plain
 from assay.runners.webhook.runner import WebhookRunner
 from assay.testing import FixedClock, a_trace, returning
 from support.cases import Case, allowed, built, cases_of, name_of
-from support.endpoint import LOOPBACK, Behaviour, Endpoint, Request, answering, external, in_turn, silent
+from support.endpoint import LOOPBACK, VAULT, Behaviour, Endpoint, Request, answering, external, in_turn, silent
 from support.records import an_evaluator
 from support.server import Server, wait_for
 
@@ -76,7 +76,7 @@ async def test_what_an_endpoint_is_sent(case: Case) -> None:
 
 async def checks_of(revision: Revision, trace: Trace) -> list[Check]:
     """Return the check of the endpoint, and that of another evaluator which waited beside it."""
-    webhook = WebhookRunner(AddressGuard(LOOPBACK))
+    webhook = WebhookRunner(AddressGuard(LOOPBACK), VAULT)
     other = replace(revision, evaluator_id="evl_2", kind="code", language="python", interface="evaluate")
     engine = Engine({"external": webhook, "python": returning(True)}, CLOCK, Limits(wall_s=2))
     try:

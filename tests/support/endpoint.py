@@ -14,9 +14,11 @@ from assay.domain.outcome import Call, Limits, Outcome, Raised, Returned
 from assay.guarded_http.address_guard import AddressGuard
 from assay.runners.webhook.runner import WebhookRunner
 from assay.testing import a_revision
+from assay.vault import Vault
 
 LOOPBACK = ("127.0.0.0/8", "::1/128")
 MATCHES = b'{"matches": true}'
+VAULT = Vault(["the key of the tests, of 32 characters or more"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +165,7 @@ async def outcomes_of(
     limits: Limits | None = None,
 ) -> list[Outcome]:
     """Return what came of posting these bodies (one, when none is given) with a runner of their own, each once."""
-    runner = WebhookRunner(AddressGuard(allow))
+    runner = WebhookRunner(AddressGuard(allow), VAULT)
     try:
         calls = [Call(arguments=(body,)) for body in bodies or (b"{}",)]
         return await runner.execute(external(url, evaluator_id=""), calls, limits or Limits())

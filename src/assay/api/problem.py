@@ -23,12 +23,13 @@ from assay.errors import (
     OverloadedError,
     PayloadTooLargeError,
     SandboxUnavailableError,
+    SecretUnreadableError,
     StoreUnavailableError,
     UnsupportedMediaTypeError,
 )
 
 UNKNOWN_FIELD = "unknown-field"
-OUR_TYPES = (UNKNOWN_FIELD, "share", "text", "status", "window")
+OUR_TYPES = (UNKNOWN_FIELD, "secret", "share", "text", "status", "window")
 MEDIA_TYPE = "application/problem+json"
 TYPE_PREFIX = "urn:assay:problem:"
 STATUSES: dict[type[AssayError], int] = {
@@ -37,6 +38,7 @@ STATUSES: dict[type[AssayError], int] = {
     ForbiddenError: 403,
     NotFoundError: 404,
     ConflictError: 409,
+    SecretUnreadableError: 409,
     PayloadTooLargeError: 413,
     UnsupportedMediaTypeError: 415,
     OverloadedError: 429,

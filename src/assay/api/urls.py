@@ -1,10 +1,8 @@
-"""The URLs of external evaluators: which can be saved, and how they are shown."""
+"""The URLs of external evaluators: which can be saved."""
 
 from urllib.parse import urlsplit
 
 from assay.errors import InvalidInputError
-
-MASK = "?…"
 
 
 def demand_url(url: str) -> str:
@@ -27,11 +25,3 @@ def demand_url(url: str) -> str:
             "The url has credentials before its host; put a token into the query instead.", field="url"
         )
     return url
-
-
-def masked(url: str | None) -> str | None:
-    """Return the URL with its query, where tokens live, and its fragment hidden."""
-    if url is None:
-        return None
-    address, query, _ = url.partition("#")[0].partition("?")
-    return address + MASK if query else address

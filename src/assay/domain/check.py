@@ -29,7 +29,10 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What an interface read from an outcome: the part of a Check that the author's code decides."""
+    """What an interface read from an outcome: the part of a Check that the author's code decides.
+
+    `notes` are for the check's logs: what was put aside though the rest counts.
+    """
 
     status: CheckStatus
     metrics: Metrics = field(default_factory=dict[str, JsonValue])
@@ -38,6 +41,7 @@ class Reading:
     metadata: JsonObject | None = None
     error: CheckError | None = None
     verdict: Verdict | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

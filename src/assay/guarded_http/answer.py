@@ -42,14 +42,17 @@ def demand_success(response: httpcore2.Response, shown: str) -> None:
     )
 
 
-async def read_body(response: httpcore2.Response, shown: str) -> bytes:
-    """Return the whole body, decompressed if it came as gzip; little more than 1 MiB is ever held."""
+async def read_body(response: httpcore2.Response, shown: str, body: bytearray) -> bytes:
+    """Return the whole body, decompressed if it came as gzip; little more than 1 MiB is ever held.
+
+    What has come so far is in `body`, whatever happens.
+    """
     encoding = header(response, b"content-encoding").strip().lower()
     parts = response.aiter_stream()
     if encoding in GZIP:
-        return await _bounded(_inflated(parts, shown), shown)
+        return await _bounded(_inflated(parts, shown), shown, body)
     if encoding in ("", "identity"):
-        return await _bounded(parts, shown)
+        return await _bounded(parts, shown, body)
     raise CallError(
         "not_json", f"{shown} answered with the content encoding {encoding[:40]!r}; allowed are gzip and none."
     )
@@ -80,8 +83,7 @@ def _retry_after_s(text: str) -> float | None:
     return max(0.0, moment.timestamp() - time.time())
 
 
-async def _bounded(parts: AsyncIterator[bytes], shown: str) -> bytes:
-    body = bytearray()
+async def _bounded(parts: AsyncIterator[bytes], shown: str, body: bytearray) -> bytes:
     async for part in parts:
         body += part
         if len(body) > RESPONSE_BYTES:

@@ -2,16 +2,21 @@
 
 import asyncio
 import ssl
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import cast
 
 import httpcore2
 
 from assay.domain.outcome import RaisedKind
 from assay.guarded_http.address_guard import AddressGuard, BlockedAddressError, GuardedBackend
-from assay.guarded_http.answer import demand_success, read_body
+from assay.guarded_http.answer import OK, demand_success, read_body
 from assay.guarded_http.failure import CallError
 from assay.guarded_http.target import masked, shortened, target
 
+FAILURE_BODY_S = 2.0
 HEADERS = [
     (b"Content-Type", b"application/json"),
     (b"Accept", b"application/json"),
@@ -20,13 +25,38 @@ HEADERS = [
 ]
 
 
+@dataclass(slots=True)
+class Seen:
+    """What an endpoint has answered so far, for somebody who wants to see it whatever goes wrong; times monotonic."""
+
+    started: float = field(default_factory=time.monotonic)
+    headers_at: float = 0.0
+    version: str = ""
+    status: int | None = None
+    headers: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    body: bytearray = field(default_factory=bytearray)
+
+    def note(self, response: httpcore2.Response) -> None:
+        """Note status and headers."""
+        self.headers_at = time.monotonic()
+        extensions = cast("Mapping[str, object]", response.extensions)  # pyright: ignore[reportUnknownMemberType]
+        version = extensions.get("http_version")
+        self.version = version.decode("latin-1") if isinstance(version, bytes) else ""
+        self.status = response.status
+        self.headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in response.headers]
+
+
 class Exchange:
-    """Posts over connections that are kept; proxies of the environment are not used, redirects not followed."""
+    """Posts over connections that are kept, in HTTP/2 where an endpoint with TLS speaks it.
+
+    Proxies of the environment are not used, redirects not followed.
+    """
 
     def __init__(self, guard: AddressGuard) -> None:
         self._backend = GuardedBackend(guard)
         self._pool = httpcore2.AsyncConnectionPool(
             ssl_context=ssl.create_default_context(),
+            http2=True,
             max_connections=None,
             max_keepalive_connections=64,
             keepalive_expiry=5.0,
@@ -34,19 +64,30 @@ class Exchange:
         )
 
     async def post(
-        self, url: str, body: bytes, *, headers: Sequence[tuple[bytes, bytes]], left_s: float, budget_s: float
+        self,
+        url: str,
+        body: bytes,
+        *,
+        headers: Sequence[tuple[bytes, bytes]],
+        left_s: float,
+        budget_s: float,
+        seen: Seen | None = None,
     ) -> bytes:
         """Return the body answered within `left_s`; raise CallError, whose message names the whole budget.
 
-        The headers go along with those that say the body is JSON.
+        The headers go along with those that say the body is JSON. `seen` is told all that was answered, the body of a
+        failure too, which nobody else waits for.
         """
         shown = masked(url)
         endpoint = target(url)
         try:
             async with asyncio.timeout(left_s):
                 async with self._pool.stream("POST", endpoint, headers=[*HEADERS, *headers], content=body) as response:
+                    if seen is not None:
+                        seen.note(response)
+                        await _watch_failure(response, shown, seen.body)
                     demand_success(response, shown)
-                    return await read_body(response, shown)
+                    return await read_body(response, shown, bytearray() if seen is None else seen.body)
         except (TimeoutError, httpcore2.TimeoutException) as error:
             raise CallError("timeout", f"{shown} did not answer within {budget_s:g} s.") from error
         except BlockedAddressError as error:
@@ -61,6 +102,14 @@ class Exchange:
         """Close all connections."""
         await self._pool.aclose()
         self._backend.close()
+
+
+async def _watch_failure(response: httpcore2.Response, shown: str, body: bytearray) -> None:
+    """Read what comes with a status that is no answer, as far as it comes soon."""
+    if response.status not in OK:
+        with suppress(CallError, TimeoutError, httpcore2.NetworkError, httpcore2.ProtocolError):
+            async with asyncio.timeout(FAILURE_BODY_S):
+                await read_body(response, shown, body)
 
 
 def _unreached(error: Exception, shown: str) -> CallError:

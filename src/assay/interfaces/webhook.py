@@ -39,7 +39,7 @@ def read(revision: Revision, value: JsonValue) -> Reading:
     """Read an endpoint's answer: only `matches`, a real boolean, decides; it fails when it equals `raise_when`.
 
     A numeric `score` (on any scale) and a `reason` in text are recorded; everything else is kept as metadata. What is
-    too long or too deep to be kept is cut, and says so.
+    too long or too deep to be kept is cut, and what is of another type is kept as metadata; a note says so.
     """
     if not isinstance(value, dict):
         return _malformed(f"The endpoint answered with {described(value, 'javascript')}")
@@ -50,21 +50,27 @@ def read(revision: Revision, value: JsonValue) -> Reading:
         return _malformed(f'The endpoint\'s "matches" is {described(matches, "javascript")}, not true or false')
     rest = {key: inner for key, inner in value.items() if key != "matches"}
     metrics: Metrics = {"matches": matches}
-    score = rest.get("score")
+    notes: list[str] = []
+    score = rest.pop("score", None)
     if isinstance(score, int | float) and not isinstance(score, bool) and abs(score) <= LARGEST_SCORE:
-        metrics["score"] = rest.pop("score")
-    reason = rest.get("reason")
+        metrics["score"] = score
+    elif score is not None:
+        rest["score"] = score
+        notes.append(f"The score is {described(score, 'javascript')}, not a number of 64 bits; kept as metadata.")
+    reason = rest.pop("reason", None)
     text = _cut(reason) if isinstance(reason, str) else None
-    if reason is None or text is not None:
-        rest.pop("reason", None)
-    if score is None:
-        rest.pop("score", None)
+    if isinstance(reason, str) and len(reason) > LONGEST_REASON:
+        notes.append(f"The reason has {len(reason)} characters; the first {LONGEST_REASON} were kept.")
+    elif reason is not None and text is None:
+        rest["reason"] = reason
+        notes.append(f"The reason is {described(reason, 'javascript')}, not text; kept as metadata.")
     return Reading(
         status="scored",
         metrics=metrics,
         reason=text,
         metadata={key: TOO_DEEP if _is_deep(inner) else inner for key, inner in rest.items()} or None,
         verdict=Verdict(failed=matches == revision.raise_when, reason=text),
+        notes=tuple(notes),
     )
 
 

@@ -18,6 +18,7 @@ from assay.runners.webhook.runner import WebhookRunner
 from support.endpoint import (
     LOOPBACK,
     MATCHES,
+    VAULT,
     Behaviour,
     Endpoint,
     Request,
@@ -347,7 +348,7 @@ async def test_an_endpoint_has_at_most_eight_calls_at_once_over_connections_that
         await answering()(request, writer)
 
     async with Endpoint(slowly) as endpoint:
-        runner = WebhookRunner(AddressGuard(LOOPBACK))
+        runner = WebhookRunner(AddressGuard(LOOPBACK), VAULT)
         calls = [Call(arguments=(b"{}",))] * 20
         revision = external(endpoint.url)
         both = await asyncio.gather(*(runner.execute(revision, calls, Limits()) for _ in range(2)))
@@ -367,7 +368,7 @@ async def test_endpoints_that_hang_take_nothing_from_one_that_answers() -> None:
         await asyncio.Event().wait()
 
     async with Endpoint(hang) as hanging, Endpoint(answering()) as healthy:
-        runner = WebhookRunner(AddressGuard(LOOPBACK))
+        runner = WebhookRunner(AddressGuard(LOOPBACK), VAULT)
         calls = [Call(arguments=(b"{}",))] * 8
         stuck = [
             asyncio.create_task(runner.execute(external(f"{hanging.url}/{number}"), calls, Limits(wall_s=60)))
@@ -394,7 +395,7 @@ async def test_a_name_server_that_hangs_takes_nothing_from_others(monkeypatch: p
 
     monkeypatch.setattr(socket, "getaddrinfo", hang)
     async with Endpoint(answering()) as healthy:
-        runner = WebhookRunner(AddressGuard(LOOPBACK))
+        runner = WebhookRunner(AddressGuard(LOOPBACK), VAULT)
         calls = [Call(arguments=(b"{}",))] * 8
         slow = [
             asyncio.create_task(

@@ -14,14 +14,14 @@ from assay.domain.outcome import Call, Limits, Outcome, Raised, Returned, Unavai
 from assay.guarded_http.address_guard import AddressGuard
 from assay.runners.webhook import runner as runner_module
 from assay.runners.webhook.runner import WebhookRunner
-from support.endpoint import LOOPBACK, Behaviour, Endpoint, Request, answering, external, in_turn, sending
+from support.endpoint import LOOPBACK, VAULT, Behaviour, Endpoint, Request, answering, external, in_turn, sending
 
 GONE = sending(b"", closing=True)
 
 
 @pytest_asyncio.fixture
 async def runner() -> AsyncIterator[WebhookRunner]:
-    started = WebhookRunner(AddressGuard(LOOPBACK))
+    started = WebhookRunner(AddressGuard(LOOPBACK), VAULT)
     yield started
     await started.close()
 
@@ -142,18 +142,44 @@ async def test_a_longer_wait_is_left_to_the_queue_and_the_endpoint_alone_until_t
         assert len(endpoint.requests) == 2
 
 
-async def test_a_check_waits_at_most_a_minute_for_an_endpoint_that_is_left_alone(
+async def test_a_check_waits_an_hour_for_an_endpoint_that_is_left_alone_without_using_up_its_attempts(
     runner: WebhookRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with Endpoint(answering(status=503, retry_after="200")) as endpoint:
-        for now, key in ((1000, "chk_1"), (1010, "chk_2"), (1070, "chk_2"), (1201, "chk_1")):
+        set_clock(monkeypatch, 1000)
+        assert isinstance(await delivered(runner, endpoint, "chk_1"), Unavailable)
+        for now in (1010, 1100, 1190):
             set_clock(monkeypatch, now)
-            assert isinstance(await delivered(runner, endpoint, key), Unavailable)
-        assert len(endpoint.requests) == 2
-        set_clock(monkeypatch, 1211)
+            assert isinstance(await delivered(runner, endpoint, "chk_2"), Unavailable)
+        for now in (4400, 4605):
+            set_clock(monkeypatch, now)
+            assert isinstance(await delivered(runner, endpoint, f"chk at {now}"), Unavailable)
+        assert len(endpoint.requests) == 3
+        set_clock(monkeypatch, 4610)
+        assert isinstance(await delivered(runner, endpoint, "chk_2"), Unavailable)
+        set_clock(monkeypatch, 4611)
         last = await delivered(runner, endpoint, "chk_2")
         assert isinstance(last, Raised)
-        assert "was left alone" in last.message
+        assert "was left alone after it failed; the last failure was: " in last.message
+        assert last.message.endswith(" The check waited for 3601 s.")
+        assert last.kind == "http_status"
+        assert len(endpoint.requests) == 3
+        set_clock(monkeypatch, 4900)
+        assert isinstance(await delivered(runner, endpoint, "chk at 4605"), Unavailable)
+    assert len(endpoint.requests) == 4
+
+
+async def test_a_check_that_was_held_back_for_long_still_has_its_attempts(
+    runner: WebhookRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Endpoint(in_turn(answering(status=503, retry_after="200"), answering())) as endpoint:
+        set_clock(monkeypatch, 1000)
+        await delivered(runner, endpoint, "chk_1")
+        for now in (1001, 1050, 1100, 1150, 1190):
+            set_clock(monkeypatch, now)
+            assert isinstance(await delivered(runner, endpoint, "chk_2"), Unavailable)
+        set_clock(monkeypatch, 1201)
+        assert isinstance(await delivered(runner, endpoint, "chk_2"), Returned)
 
 
 async def test_an_endpoint_that_wants_to_be_left_alone_for_too_long_is_told_at_once(runner: WebhookRunner) -> None:

@@ -9,23 +9,31 @@ from dataclasses import dataclass, field
 
 import stamina
 
+from assay.domain.credentials import Credentials, SealedCredentials, credentials_of, redacted, vault_place
 from assay.domain.evaluator import Revision
 from assay.domain.json_value import JsonValue
-from assay.domain.outcome import Call, Inspection, Limits, Outcome, Raised, Returned, Unavailable
+from assay.domain.outcome import Call, HttpAnswer, Inspection, Limits, Outcome, Raised, Returned, Unavailable
+from assay.domain.url import origin
+from assay.errors import SecretUnreadableError
 from assay.guarded_http.address_guard import AddressGuard
-from assay.guarded_http.answer import json_of
-from assay.guarded_http.exchange import Exchange
+from assay.guarded_http.answer import RESPONSE_BYTES, json_of
+from assay.guarded_http.exchange import Exchange, Seen
 from assay.guarded_http.failure import CallError
 from assay.guarded_http.target import masked
-from assay.interfaces.webhook import SCHEMA_VERSION
 from assay.runners.webhook.breaker import Breaker
+from assay.runners.webhook.headers import headers_of
+from assay.vault import Vault
 
-SCHEMA = str(SCHEMA_VERSION).encode()
 ATTEMPTS = 3
 FIRST_WAIT_S = 0.2
-LONGEST_PENDING_S = 60.0
+PATIENCE_S = 3600.0
 ENDPOINTS_KNOWN = 10_000
 CHECKS_KNOWN = 100_000
+HEADERS_SHOWN = frozenset(
+    {"content-encoding", "content-length", "content-type", "date", "location", "retry-after", "server"}
+    | {"www-authenticate", "x-request-id"}
+)
+"""What helps to mend an endpoint; cookies and the like do not."""
 
 
 @dataclass(slots=True)
@@ -47,12 +55,14 @@ class WebhookRunner:
 
     An endpoint (a URL without its query) has at most `at_once` calls at a time, so that one that hangs takes nothing
     from others, and a breaker. A failure that may pass is tried again, up to three attempts in all: at once while half
-    of the budget is left, then when the check is delivered again. By its key a check is known to have had its attempts,
-    or to have waited a minute for an endpoint that is left alone.
+    of the budget is left, then when the check is delivered again. Waiting for an endpoint that is left alone is no
+    attempt; a check does so for `patience_s` seconds. By its key a check is known to have had its attempts, or its wait.
     """
 
-    def __init__(self, guard: AddressGuard, *, at_once: int = 8) -> None:
+    def __init__(self, guard: AddressGuard, vault: Vault, *, at_once: int = 8, patience_s: float = PATIENCE_S) -> None:
+        self._vault = vault
         self._at_once = at_once
+        self._patience_s = patience_s
         self._exchange = Exchange(guard)
         self._endpoints: dict[str, _Endpoint] = {}
         self._pending: dict[str, _Pending] = {}
@@ -66,15 +76,21 @@ class WebhookRunner:
         """Post each call's one argument; `limits.wall_s` is for all attempts, `limits.payload_bytes` for the body.
 
         Whatever the endpoint does comes back as an outcome, in the order given. An evaluator not saved yet (an empty
-        id) is tried once, whatever the breaker says.
+        id) is tried once, whatever the breaker says, and its outcome tells what was answered.
         """
         url = revision.url or ""
         endpoint = self._endpoint(masked(url))
 
         async def one(call: Call) -> Outcome:
             async with endpoint.turns:
-                delivery = _Delivery(self._exchange, endpoint.breaker, url, call, limits)
-                return await self._outcome(delivery, call.key, is_draft=revision.evaluator_id == "")
+                try:
+                    credentials = self._opened(revision, call.credentials)
+                except SecretUnreadableError as error:
+                    return Raised(kind="credentials", type="credentials", message=str(error))
+                delivery = _Delivery(self._exchange, endpoint.breaker, url, call, limits, credentials)
+                if revision.evaluator_id == "":
+                    return await self._draft_outcome(delivery)
+                return await self._outcome(delivery, call.key)
 
         return list(await asyncio.gather(*(one(call) for call in calls)))
 
@@ -92,21 +108,50 @@ class WebhookRunner:
         _forget_oldest(self._endpoints, ENDPOINTS_KNOWN)
         return endpoint
 
-    async def _outcome(self, delivery: "_Delivery", key: str | None, *, is_draft: bool) -> Outcome:
+    def _opened(self, revision: Revision, sealed: SealedCredentials | None) -> Credentials:
+        """Open the credentials, which go to the origin they were given for and nowhere else."""
+        if sealed is None:
+            return Credentials()
+        where = origin(revision.url or "")
+        if sealed.origin != where:
+            raise SecretUnreadableError(
+                f"The evaluator's headers and secrets were given for {sealed.origin}, and this revision posts to "
+                f"{where}; nothing was sent."
+            )
+        return credentials_of(self._vault.open(sealed.sealed, place=vault_place(revision.project_id, where)))
+
+    async def _draft_outcome(self, delivery: "_Delivery") -> Outcome:
+        seen = Seen()
+        try:
+            value = await delivery.once(seen)
+        except CallError as error:
+            return Raised(
+                kind=error.kind,
+                type=error.kind,
+                message=str(error),
+                duration_s=time.monotonic() - seen.started,
+                answer=delivery.answer_of(seen),
+            )
+        return Returned(value=value, duration_s=time.monotonic() - seen.started, answer=delivery.answer_of(seen))
+
+    async def _outcome(self, delivery: "_Delivery", key: str | None) -> Outcome:
         started = time.monotonic()
         before = (self._pending.pop(key, None) if key is not None else None) or _Pending(since=started)
         try:
-            value = await (delivery.once() if is_draft else delivery.patiently(ATTEMPTS - before.attempts))
+            value = await delivery.patiently(ATTEMPTS - before.attempts)
         except CallError as error:
             now = time.monotonic()
             attempts = before.attempts + delivery.attempts
             was_refused = delivery.attempts == 0
-            waits_on = attempts < ATTEMPTS and not (was_refused and now - before.since > LONGEST_PENDING_S)
-            if error.passing and key is not None and waits_on and not is_draft:
+            waited_s = now - before.since
+            waits_on = attempts < ATTEMPTS and not (was_refused and waited_s > self._patience_s)
+            if error.passing and key is not None and waits_on:
                 self._pending[key] = _Pending(since=before.since, attempts=attempts)
                 _forget_oldest(self._pending, CHECKS_KNOWN)
                 return Unavailable(cause=str(error), after_s=error.retry_after_s or 0.0, duration_s=now - started)
             message = f"{error} It was tried {attempts} times." if attempts > 1 else str(error)
+            if was_refused and waited_s > self._patience_s:
+                message += f" The check waited for {waited_s:.0f} s."
             return Raised(kind=error.kind, type=error.kind, message=message, duration_s=now - started)
         return Returned(value=value, duration_s=time.monotonic() - started)
 
@@ -114,8 +159,17 @@ class WebhookRunner:
 class _Delivery:
     """One call on its way, within its budget; `attempts` counts those made."""
 
-    def __init__(self, exchange: Exchange, breaker: Breaker, url: str, call: Call, limits: Limits) -> None:
+    def __init__(
+        self,
+        exchange: Exchange,
+        breaker: Breaker,
+        url: str,
+        call: Call,
+        limits: Limits,
+        credentials: Credentials,
+    ) -> None:
         self.attempts = 0
+        self._credentials = credentials
         self._exchange = exchange
         self._breaker = breaker
         self._url = url
@@ -125,19 +179,20 @@ class _Delivery:
         self._ends = time.monotonic() + limits.wall_s
         self._last_start = self._ends - limits.wall_s / 2
 
-    async def once(self) -> JsonValue:
-        """Make one attempt; raise CallError."""
+    async def once(self, seen: Seen | None = None) -> JsonValue:
+        """Make one attempt; raise CallError. `seen` is told all that was answered."""
         self._demand_size()
         self.attempts += 1
         try:
             answer = await self._exchange.post(
                 self._url,
                 self._body,
-                headers=[(b"Assay-Schema-Version", SCHEMA), (b"Idempotency-Key", self._key.encode())],
+                headers=headers_of(self._credentials, self._key, self._body),
                 left_s=self._ends - time.monotonic(),
                 budget_s=self._limits.wall_s,
+                seen=seen,
             )
-            value = json_of(answer, masked(self._url))
+            value = json_of(redacted(answer, self._credentials), masked(self._url))
         except CallError as error:
             if error.passing or error.kind == "timeout":
                 self._breaker.failed(error, time.monotonic())
@@ -146,6 +201,26 @@ class _Delivery:
             raise
         self._breaker.answered()
         return value
+
+    def answer_of(self, seen: Seen) -> HttpAnswer | None:
+        """Return what was seen of an answer, fit to be shown; None where there was none."""
+        if seen.status is None:
+            return None
+        return HttpAnswer(
+            version=seen.version,
+            status=seen.status,
+            headers=tuple(
+                (name.lower(), self._shown(value.encode("latin-1")))
+                for name, value in seen.headers
+                if name.lower() in HEADERS_SHOWN
+            ),
+            body=self._shown(bytes(seen.body[:RESPONSE_BYTES])),
+            headers_s=seen.headers_at - seen.started,
+            duration_s=time.monotonic() - seen.started,
+        )
+
+    def _shown(self, text: bytes) -> str:
+        return redacted(text, self._credentials).decode("utf-8", "replace")
 
     async def patiently(self, attempts: int) -> JsonValue:
         """Make so many attempts, as far as the budget allows; raise the last one's CallError."""
