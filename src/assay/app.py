@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import structlog
 import uvloop
@@ -19,8 +20,10 @@ from assay.api.application import Services, create_application
 from assay.api.serving import GRACE_S, ApiServer, listen, raise_descriptor_limit, shown_url
 from assay.channels.apprise import AppriseMessenger
 from assay.channels.webhook import WebhookMessenger
+from assay.domain import channel as channels
+from assay.domain import credentials
 from assay.domain.access import DEFAULT_PROJECT, ApiKey, Role
-from assay.domain.channel import ChannelKind, vault_place
+from assay.domain.channel import ChannelKind
 from assay.domain.evaluator import Language
 from assay.domain.identity import new_id
 from assay.domain.outcome import Limits
@@ -125,6 +128,7 @@ async def _serve(settings: Settings) -> None:
     try:
         await _ensure_admin_key(store, settings.admin_key)
         await _reseal_channels(store, vault)
+        await _reseal_evaluators(store, vault)
         code_runner = await _start_code_runner(settings)
         if settings.code_runner == "local":
             log.warning("evaluators are not confined: they can do all that this server's user can", code_runner="local")
@@ -207,11 +211,11 @@ def _vault(settings: Settings) -> Vault:
 async def _reseal_channels(store: Store, vault: Vault) -> None:
     """Seal with the current key what channels have sealed with an older one, so that the older can be thrown away."""
     async with store.snapshot() as snapshot:
-        channels = await snapshot.channels_of_all_projects()
-    for channel in channels:
+        stored = await snapshot.channels_of_all_projects()
+    for channel in stored:
         if vault.is_current(channel.sealed):
             continue
-        place = vault_place(channel.id)
+        place = channels.vault_place(channel.id)
         try:
             sealed = vault.seal(vault.open(channel.sealed, place=place), place=place)
         except SecretUnreadableError:
@@ -219,6 +223,24 @@ async def _reseal_channels(store: Store, vault: Vault) -> None:
             continue
         async with store.transaction() as transaction:
             await transaction.reseal_channel(channel.id, before=channel.sealed, after=sealed)
+
+
+async def _reseal_evaluators(store: Store, vault: Vault) -> None:
+    """Do the same for the credentials of external evaluators."""
+    async with store.snapshot() as snapshot:
+        stored = await snapshot.evaluators_with_credentials()
+    for evaluator in stored:
+        held = evaluator.credentials
+        if held is None or vault.is_current(held.sealed):
+            continue
+        place = credentials.vault_place(evaluator.project_id, held.origin)
+        try:
+            sealed = vault.seal(vault.open(held.sealed, place=place), place=place)
+        except SecretUnreadableError:
+            log.warning("credentials-unreadable", evaluator=evaluator.id)
+            continue
+        async with store.transaction() as transaction:
+            await transaction.reseal_credentials(evaluator.id, before=held, after=replace(held, sealed=sealed))
 
 
 def _unready(settings: Settings, code_runner: CodeRunner) -> Callable[[], Awaitable[str | None]]:

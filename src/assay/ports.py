@@ -249,9 +249,7 @@ class Transaction(Snapshot, Protocol):
         """Store settings, and the revision when it is a new one."""
         ...
 
-    async def reseal_credentials(
-        self, evaluator_id: str, before: SealedCredentials, after: SealedCredentials
-    ) -> None:
+    async def reseal_credentials(self, evaluator_id: str, before: SealedCredentials, after: SealedCredentials) -> None:
         """Write credentials sealed anew, unless somebody changed them meanwhile."""
         ...
 

@@ -12,16 +12,17 @@ from weakref import WeakValueDictionary
 
 import structlog
 
+from assay.api.credentials import with_credentials
 from assay.api.edits import demand_affordable, laid_over, new_evaluator, vetted
 from assay.api.schemas.checks import check_answer
-from assay.api.schemas.dry_run import DryRun, DryRunAnswer, DryRunResponse, Sample
+from assay.api.schemas.dry_run import DryRun, DryRunAnswer, DryRunResponse, Sample, http_answer
 from assay.api.services import Services
 from assay.api.stored import load_evaluator, load_trace
 from assay.domain.check import Check, CheckError, Reading
 from assay.domain.evaluator import Evaluator, Interface, Revision
 from assay.domain.identity import new_id
 from assay.domain.json_value import JsonValue
-from assay.domain.outcome import Unavailable
+from assay.domain.outcome import HttpAnswer, Unavailable
 from assay.domain.subject import Subject, Testcase
 from assay.domain.trace import Span, Trace
 from assay.errors import InvalidInputError, OverloadedError, SandboxUnavailableError
@@ -82,22 +83,22 @@ class Turns:
 async def dry_run(services: Services, turns: Turns, project_id: str, asked: DryRun) -> DryRunAnswer:
     """Evaluate once and return what came of it; nothing is stored, and no signal raised."""
     now_ns = services.clock.now_ns()
-    draft = (await _evaluator(services, project_id, asked, now_ns)).revision
+    evaluator = await _evaluator(services, project_id, asked, now_ns)
     # No evaluator is behind it, so that an endpoint is told no ids, and no two dry runs share a sandbox.
-    draft = replace(draft, id=new_id("dry", now_ns), evaluator_id="")
+    draft = replace(evaluator.revision, id=new_id("dry", now_ns), evaluator_id="")
     async with turns.turn(project_id):
         try:
             revision = await vetted(services.engine, draft)
         except InvalidInputError as error:
             if error.field != SOURCE_FIELD or not draft.source:
                 raise
-            return _answer(_refused(draft, error, now_ns))
+            return _answer(_refused(draft, error, now_ns), None)
         subject = await _subject(services, project_id, asked, revision, now_ns)
-        (result,) = await services.engine.evaluate(revision, [subject])
+        ((result, answered),) = await services.engine.watched(revision, [subject], evaluator.credentials)
     if isinstance(result, Unavailable):
         log.warning("dry-run-unavailable", cause=result.cause)
         raise SandboxUnavailableError("The evaluator could not be run now, through no fault of its own; try again.")
-    return _answer(result)
+    return _answer(result, answered)
 
 
 async def _evaluator(services: Services, project_id: str, asked: DryRun, now_ns: int) -> Evaluator:
@@ -108,12 +109,12 @@ async def _evaluator(services: Services, project_id: str, asked: DryRun, now_ns:
     if not named:
         draft = new_evaluator(project_id, asked, now_ns, name=asked.name or UNNAMED)
         demand_affordable(draft.revision, None, services.limits)
-        return draft
+        return with_credentials(services.vault, draft, asked)
     async with services.store.snapshot() as snapshot:
         stored = await load_evaluator(snapshot, project_id, named.pop())
     changed = laid_over(stored, asked)
     demand_affordable(changed.revision, stored.revision, services.limits)
-    return changed
+    return with_credentials(services.vault, changed, asked)
 
 
 async def _subject(services: Services, project_id: str, asked: DryRun, revision: Revision, now_ns: int) -> Subject:
@@ -240,11 +241,11 @@ def _refused(revision: Revision, error: InvalidInputError, now_ns: int) -> Check
     )
 
 
-def _answer(check: Check) -> DryRunAnswer:
-    shown = check_answer(check)
+def _answer(check: Check, answered: HttpAnswer | None) -> DryRunAnswer:
+    shown, http = check_answer(check), None if answered is None else http_answer(answered)
     if shown.error is not None:
         return DryRunAnswer(
-            ok=False, latency_ms=shown.duration_ms, error=shown.error.message, check=shown, logs=shown.logs
+            ok=False, latency_ms=shown.duration_ms, error=shown.error.message, http=http, check=shown, logs=shown.logs
         )
     matches, score = shown.metrics.get("matches"), shown.metrics.get("score")
     response = DryRunResponse(
@@ -252,4 +253,12 @@ def _answer(check: Check) -> DryRunAnswer:
         score=score if isinstance(score, int | float) and not isinstance(score, bool) else None,
         reason=shown.reason,
     )
-    return DryRunAnswer(ok=True, latency_ms=shown.duration_ms, response=response, check=shown, logs=shown.logs)
+    return DryRunAnswer(
+        ok=True,
+        latency_ms=shown.duration_ms,
+        response=response,
+        would_raise=shown.failed,
+        http=http,
+        check=shown,
+        logs=shown.logs,
+    )

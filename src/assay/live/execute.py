@@ -84,20 +84,24 @@ async def execute(store: Store, engine: Engine, claims: Sequence[Claim]) -> Exec
     async with store.snapshot() as snapshot:
         traces = await _load(snapshot, engine, due)
         revisions = await snapshot.revisions_by_id(list({entry.evaluator_revision_id for entry in due}))
-        alive = {
-            entry.evaluator_id: await snapshot.evaluator(entry.project_id, entry.evaluator_id) is not None
+        evaluators = {
+            entry.evaluator_id: await snapshot.evaluator(entry.project_id, entry.evaluator_id)
             for entry in {entry.evaluator_id: entry for entry in due}.values()
         }
     groups: dict[str, list[tuple[Claim, Trace]]] = {}
     executed = Executed(checks=[], done=[], retry=[], causes=[], waits_s=[])
     for claim, entry in zip(claims, due, strict=True):
         trace = traces.get((entry.project_id, entry.trace_id))
-        if trace is None or entry.evaluator_revision_id not in revisions or not alive[entry.evaluator_id]:
+        revision = revisions.get(entry.evaluator_revision_id)
+        if trace is None or revision is None or evaluators[entry.evaluator_id] is None:
             executed.done.append(claim)
         else:
             groups.setdefault(entry.evaluator_revision_id, []).append((claim, _as_of(trace, entry)))
     for revision_id, members in groups.items():
-        results = await engine.evaluate(revisions[revision_id], [trace for _, trace in members])
+        revision = revisions[revision_id]
+        evaluator = evaluators[revision.evaluator_id]
+        credentials = None if evaluator is None else evaluator.credentials
+        results = await engine.evaluate(revision, [trace for _, trace in members], credentials)
         for (claim, _), result in zip(members, results, strict=True):
             if isinstance(result, Unavailable):
                 executed.retry.append(claim)

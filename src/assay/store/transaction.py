@@ -204,9 +204,7 @@ class SqlTransaction(SqlSnapshot):
         """Write settings, and the revision when it is new; raises NotFoundError and ConflictError."""
         await self._ask(evaluators.update_evaluator, evaluator)
 
-    async def reseal_credentials(
-        self, evaluator_id: str, before: SealedCredentials, after: SealedCredentials
-    ) -> None:
+    async def reseal_credentials(self, evaluator_id: str, before: SealedCredentials, after: SealedCredentials) -> None:
         """Write credentials sealed anew, unless somebody changed them meanwhile."""
         await self._ask(evaluators.reseal_credentials, evaluator_id, before, after)
 

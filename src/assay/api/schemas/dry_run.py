@@ -7,6 +7,9 @@ from pydantic import Field, JsonValue
 from assay.api.schemas.checks import CheckAnswer
 from assay.api.schemas.evaluators import EvaluatorChanges
 from assay.api.schemas.fields import Answer, Identifier, Request
+from assay.domain.outcome import HttpAnswer
+
+MS_PER_S = 1000
 
 
 class Sample(Request):
@@ -46,12 +49,44 @@ class DryRunResponse(Answer):
     reason: str | None
 
 
+class HttpAnswerShown(Answer):
+    """What an endpoint answered, as far as it came, with what it was sent as a secret redacted."""
+
+    version: Annotated[str, Field(description="Of HTTP.")]
+    status: int
+    headers: Annotated[dict[str, str], Field(description="Those that help to mend an endpoint; cookies are not shown.")]
+    body: Annotated[str, Field(description="Decompressed, up to 1 MiB; bytes that are not UTF-8 are replaced.")]
+    headers_ms: Annotated[float, Field(description="From the start of the call to the last header.")]
+    duration_ms: Annotated[float, Field(description="From the start of the call to the end of the body.")]
+
+
 class DryRunAnswer(Answer):
     """What came of a dry run; `response` when it is ok, `error` when it is not."""
 
     ok: bool
     latency_ms: float
     response: DryRunResponse | None = None
+    would_raise: Annotated[
+        bool | None, Field(description="Whether it fails, for an endpoint under `raiseWhen`, and would raise a signal.")
+    ] = None
     error: str | None = None
+    http: Annotated[
+        HttpAnswerShown | None, Field(description="What an endpoint answered, whether or not that counts.")
+    ] = None
     check: CheckAnswer
     logs: str
+
+
+def http_answer(answer: HttpAnswer) -> HttpAnswerShown:
+    """Return an endpoint's answer as the API shows it; a header that came several times is joined with commas."""
+    headers: dict[str, str] = {}
+    for name, value in answer.headers:
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    return HttpAnswerShown(
+        version=answer.version,
+        status=answer.status,
+        headers=headers,
+        body=answer.body,
+        headers_ms=round(answer.headers_s * MS_PER_S, 3),
+        duration_ms=round(answer.duration_s * MS_PER_S, 3),
+    )

@@ -56,7 +56,7 @@ class WebhookRunner:
     An endpoint (a URL without its query) has at most `at_once` calls at a time, so that one that hangs takes nothing
     from others, and a breaker. A failure that may pass is tried again, up to three attempts in all: at once while half
     of the budget is left, then when the check is delivered again. Waiting for an endpoint that is left alone is no
-    attempt; a check does so for `patience_s` seconds. By its key a check is known to have had its attempts, or its wait.
+    attempt; a check does so for `patience_s` seconds. By its key a check is known to have had its attempts or its wait.
     """
 
     def __init__(self, guard: AddressGuard, vault: Vault, *, at_once: int = 8, patience_s: float = PATIENCE_S) -> None:
