@@ -297,8 +297,15 @@ async def _start_code_runner(settings: Settings) -> CodeRunner:
     workers = settings.sandbox_workers
     match settings.code_runner:
         case "sandbox":
-            return await SandboxRunner.start(workers=workers, minimum=settings.sandbox_minimum)
+            return await SandboxRunner.start(
+                workers=workers, minimum=settings.sandbox_minimum, packages=settings.sandbox_packages
+            )
         case "restricted":
+            if settings.sandbox_packages:
+                raise ConfigurationError(
+                    f"ASSAY_SANDBOX_PACKAGES names {', '.join(settings.sandbox_packages)}, but ASSAY_CODE_RUNNER is "
+                    "restricted, which offers no packages: leave one of the two out."
+                )
             return await RestrictedRunner.start(workers=workers)
         case "local":
             return await LocalRunner.start(workers=workers)

@@ -84,6 +84,11 @@ class Settings(BaseSettings):
     sandbox_minimum: Literal["full", "no-namespaces", "no-landlock"] = Field(
         "full", description="Least isolation the server starts with; see docs/security.md for the ladder."
     )
+    sandbox_packages: tuple[str, ...] | None = Field(
+        None,
+        description="Packages that Python in the sandbox may import, as pip lists them, as a JSON list like "
+        '["numpy", "python-dateutil"]; unset offers those of the extra assay[evaluators] that are installed, [] none.',
+    )
     wall_s: float = Field(8.0, gt=0, le=600, description="Most wall time of one evaluation, in seconds.")
     cpu_s: float = Field(8.0, gt=0, le=600, description="Most CPU time of one evaluation, in seconds.")
     memory_mb: int = Field(256, ge=64, le=16_384, description="Most memory of one evaluation, in MiB.")

@@ -30,7 +30,9 @@ def read_settings(**options: Any) -> Settings:
     except ValidationError as error:
         raise ConfigurationError(" ".join(_sentence(problem, given) for problem in error.errors())) from None
     except SettingsError as error:
-        lists = ", ".join(_variable(name) for name, field in Settings.model_fields.items() if field.default == ())
+        lists = ", ".join(
+            _variable(name) for name, field in Settings.model_fields.items() if "tuple" in str(field.annotation)
+        )
         raise ConfigurationError(f'{error}. A list ({lists}) is written as JSON, like ["10.0.0.0/8"].') from error
     except ValueError as error:
         raise ConfigurationError(f"The settings file {named or DEFAULT_CONFIG} cannot be read: {error}.") from error

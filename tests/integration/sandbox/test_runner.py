@@ -488,7 +488,10 @@ import sys
 def evaluate(inputs, outputs, trace):
     return sorted(name for name in sys.modules if name.partition(".")[0] not in sys.stdlib_module_names)
 """
-    shared = ("batch", "bounds", "faults", "frames", "inspection", "languages", "plain", "worker_python", "zygote")
+    shared = (
+        "batch", "bounds", "faults", "frames", "inspection", "inspection_imports", "languages", "plain",
+        "worker_python", "zygote",
+    )  # fmt: skip
     own = ("confine", "syscalls", "zygote")
     assert set(await value_of(runner, source)) == {
         "assay", "assay.runners", "assay.runners.children", *(f"assay.runners.children.{name}" for name in shared),

@@ -9,7 +9,7 @@ KIT_NAME = ".assay-kit.zip"
 WORKER_NAME = ".assay-worker.mjs"
 
 _REMOTE = ("batch", "javascript", "json_codec", "python", "supervisor", "watch")
-_SHARED = ("batch", "faults", "frames", "inspection", "javascript_text", "plain", "worker_python")
+_SHARED = ("batch", "faults", "frames", "inspection", "inspection_imports", "javascript_text", "plain", "worker_python")
 _PACKAGES = (
     "assay",
     "assay/runners",

