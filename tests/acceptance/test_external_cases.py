@@ -26,7 +26,8 @@ from assay.ingest.plain import decode_plain
 from assay.runners.webhook.runner import WebhookRunner
 from assay.testing import FixedClock, a_trace, returning
 from support.cases import Case, allowed, built, cases_of, name_of
-from support.endpoint import LOOPBACK, VAULT, Behaviour, Endpoint, Request, answering, external, in_turn, silent
+from support.endpoint import LOOPBACK, Behaviour, Endpoint, Request, answering, external, in_turn, silent
+from support.notifications import VAULT
 from support.records import an_evaluator
 from support.server import Server, wait_for
 

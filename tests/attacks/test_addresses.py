@@ -15,6 +15,7 @@ from assay.guarded_http.address_guard import AddressGuard
 from assay.guarded_http.target import masked
 from assay.runners.webhook.runner import WebhookRunner
 from support.endpoint import Endpoint, Request, answering, external, failure_of, outcomes_of, returned_by
+from support.notifications import VAULT
 
 ELSEWHERE = "192.0.2.1"
 IMPATIENT = Limits(wall_s=0.5)
@@ -271,7 +272,7 @@ async def test_a_repeated_attempt_is_judged_anew(listener: Listener, monkeypatch
     with socket.create_server(("127.0.0.1", 0)) as unheard:
         closed_port = unheard.getsockname()[1]
     resolver = Resolver(["127.0.0.9"], ["127.0.0.1"])
-    runner = WebhookRunner(AddressGuard(["127.0.0.9"]))
+    runner = WebhookRunner(AddressGuard(["127.0.0.9"]), VAULT)
     with monkeypatch.context() as patch:
         patch.setattr(socket, "getaddrinfo", resolver)
         url = f"http://rebinding.example:{closed_port}/"

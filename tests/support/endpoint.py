@@ -14,11 +14,10 @@ from assay.domain.outcome import Call, Limits, Outcome, Raised, Returned
 from assay.guarded_http.address_guard import AddressGuard
 from assay.runners.webhook.runner import WebhookRunner
 from assay.testing import a_revision
-from assay.vault import Vault
+from support.notifications import VAULT
 
 LOOPBACK = ("127.0.0.0/8", "::1/128")
 MATCHES = b'{"matches": true}'
-VAULT = Vault(["the key of the tests, of 32 characters or more"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

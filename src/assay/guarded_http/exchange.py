@@ -3,8 +3,8 @@
 import asyncio
 import ssl
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -17,6 +17,8 @@ from assay.guarded_http.failure import CallError
 from assay.guarded_http.target import masked, shortened, target
 
 FAILURE_BODY_S = 2.0
+KEPT_S = 5.0
+LINES_KEPT = 64
 HEADERS = [
     (b"Content-Type", b"application/json"),
     (b"Accept", b"application/json"),
@@ -46,22 +48,28 @@ class Seen:
         self.headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in response.headers]
 
 
+@dataclass(slots=True)
+class _Line:
+    """The connections to one origin; `used_at` is the monotonic time at which its last call ended."""
+
+    pool: httpcore2.AsyncConnectionPool
+    calls: int = 0
+    used_at: float = 0.0
+
+
 class Exchange:
     """Posts over connections that are kept, in HTTP/2 where an endpoint with TLS speaks it.
 
-    Proxies of the environment are not used, redirects not followed.
+    A call that ends before its answer does costs its connection, in HTTP/2 too, where what is still on its way would
+    fill up the window of all others; the calls beside it are seen to their end. Proxies of the environment are not
+    used, redirects not followed.
     """
 
     def __init__(self, guard: AddressGuard) -> None:
         self._backend = GuardedBackend(guard)
-        self._pool = httpcore2.AsyncConnectionPool(
-            ssl_context=ssl.create_default_context(),
-            http2=True,
-            max_connections=None,
-            max_keepalive_connections=64,
-            keepalive_expiry=5.0,
-            network_backend=self._backend,
-        )
+        self._tls = ssl.create_default_context()
+        self._lines: dict[tuple[bytes, bytes, int | None], _Line] = {}
+        self._left: list[_Line] = []
 
     async def post(
         self,
@@ -81,8 +89,8 @@ class Exchange:
         shown = masked(url)
         endpoint = target(url)
         try:
-            async with asyncio.timeout(left_s):
-                async with self._pool.stream("POST", endpoint, headers=[*HEADERS, *headers], content=body) as response:
+            async with self._line(endpoint) as pool, asyncio.timeout(left_s):
+                async with pool.stream("POST", endpoint, headers=[*HEADERS, *headers], content=body) as response:
                     if seen is not None:
                         seen.note(response)
                         await _watch_failure(response, shown, seen.body)
@@ -100,8 +108,50 @@ class Exchange:
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._pool.aclose()
+        for line in (*self._lines.values(), *self._left):
+            await line.pool.aclose()
         self._backend.close()
+
+    @asynccontextmanager
+    async def _line(self, endpoint: httpcore2.URL) -> AsyncGenerator[httpcore2.AsyncConnectionPool]:
+        origin = (endpoint.scheme, endpoint.host.lower(), endpoint.port)
+        line = self._lines.pop(origin, None) or _Line(self._new_pool())
+        self._lines[origin] = line
+        line.calls += 1
+        try:
+            yield line.pool
+        except BaseException:
+            if self._lines.get(origin) is line:
+                self._left.append(self._lines.pop(origin))
+            raise
+        finally:
+            line.calls -= 1
+            line.used_at = time.monotonic()
+            for unused in self._unused(line.used_at):
+                await unused.pool.aclose()
+
+    def _unused(self, now: float) -> list[_Line]:
+        """Take out the lines that nobody calls over and that are not kept, those used longest ago first."""
+        unused = [line for line in self._left if not line.calls]
+        self._left = [line for line in self._left if line.calls]
+        surplus = len(self._lines) - LINES_KEPT
+        for origin, line in list(self._lines.items()):
+            if line.calls:
+                continue
+            if surplus <= 0 and now - line.used_at < KEPT_S:
+                break
+            surplus -= 1
+            unused.append(self._lines.pop(origin))
+        return unused
+
+    def _new_pool(self) -> httpcore2.AsyncConnectionPool:
+        return httpcore2.AsyncConnectionPool(
+            ssl_context=self._tls,
+            http2=True,
+            max_connections=None,
+            keepalive_expiry=KEPT_S,
+            network_backend=self._backend,
+        )
 
 
 async def _watch_failure(response: httpcore2.Response, shown: str, body: bytearray) -> None:

@@ -18,7 +18,6 @@ from assay.runners.webhook.runner import WebhookRunner
 from support.endpoint import (
     LOOPBACK,
     MATCHES,
-    VAULT,
     Behaviour,
     Endpoint,
     Request,
@@ -31,6 +30,7 @@ from support.endpoint import (
     sending,
     silent,
 )
+from support.notifications import VAULT
 
 CERTIFICATE = Path(__file__).parent / "loopback.pem"
 MEBIBYTE = 1024 * 1024

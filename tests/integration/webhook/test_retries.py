@@ -14,7 +14,8 @@ from assay.domain.outcome import Call, Limits, Outcome, Raised, Returned, Unavai
 from assay.guarded_http.address_guard import AddressGuard
 from assay.runners.webhook import runner as runner_module
 from assay.runners.webhook.runner import WebhookRunner
-from support.endpoint import LOOPBACK, VAULT, Behaviour, Endpoint, Request, answering, external, in_turn, sending
+from support.endpoint import LOOPBACK, Behaviour, Endpoint, Request, answering, external, in_turn, sending
+from support.notifications import VAULT
 
 GONE = sending(b"", closing=True)
 
