@@ -18,7 +18,7 @@ $(STAMP): pyproject.toml requirements/dev.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Assay needs Python 3.11 or newer; found $$($(PYTHON) --version). Name another one with: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) scripts/make_venv.py $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
-	$(UV) pip sync --quiet requirements/dev.txt
+	$(UV) pip sync --quiet --compile-bytecode requirements/dev.txt
 	$(UV) pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $(STAMP)
 

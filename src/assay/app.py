@@ -104,9 +104,9 @@ async def _opened_store(settings: Settings) -> AsyncGenerator[Store]:
         await store.close()
 
 
-async def examine_sandbox() -> list[Finding]:
-    """Look at what the sandbox can use on this machine."""
-    return await examine()
+async def examine_sandbox(settings: Settings) -> list[Finding]:
+    """Look at what the sandbox can use on this machine. Raises ConfigurationError for packages it cannot offer."""
+    return await examine(settings.sandbox_packages)
 
 
 @asynccontextmanager

@@ -44,7 +44,8 @@ def _sentence(problem: ErrorDetails, given: dict[str, Any]) -> str:
         return f"There is no setting {name!r}; docs/settings.md lists those there are."
     place = f"--{name.replace('_', '-')}" if name in given else _variable(name)
     found = "" if name in SECRETS else f" (found {problem['input']!r})"
-    return f"{place}: {problem['msg']}{found}."
+    said = 'A list is written as JSON, like ["this", "that"]' if problem["type"] == "tuple_type" else problem["msg"]
+    return f"{place}: {said}{found}."
 
 
 def _variable(name: str) -> str:

@@ -10,12 +10,13 @@ from assay.app import examine_sandbox
 from assay.cli.configuration import read_settings
 
 RUNGS = ("full", "no-namespaces", "no-landlock")
+KINDS = ("javascript", "typescript", "python with ")
 
 
 def doctor() -> None:
-    """Print the parts of the sandbox and the rungs they make, the highest first. Exit code 1 when code cannot run."""
+    """Print the parts of the sandbox, the rungs they make, and what runs there. Exit code 1 when code cannot run."""
     settings = read_settings()
-    findings = asyncio.run(examine_sandbox())
+    findings = asyncio.run(examine_sandbox(settings))
     table = Table("part", "here", "detail")
     for finding in findings:
         name = f"rung {finding.name}" if finding.name in RUNGS else finding.name
@@ -37,3 +38,7 @@ def doctor() -> None:
         f"Code would run on the rung {best.name}; the least allowed is "
         f"ASSAY_SANDBOX_MINIMUM={settings.sandbox_minimum}. docs/security.md says what each rung keeps out."
     )
+    broken = [finding.name for finding in findings if finding.name.startswith(KINDS) and not finding.available]
+    if broken:
+        console.print(f"What cannot be run: {', '.join(broken)}.")
+        raise typer.Exit(1)

@@ -16,6 +16,7 @@ from assay.runners.children.zygote_process import START_S, ZygoteLostError, Zygo
 from assay.runners.sandbox import syscalls
 from assay.runners.sandbox.confine import landlock_abi
 from assay.runners.sandbox.launch import Rung, interpreter, launch_of
+from assay.runners.sandbox.packages import LEAN, Flavour, Package, flavours, installed_packages
 
 Minimum: TypeAlias = Literal["full", "no-namespaces", "no-landlock"]
 MINIMUMS: tuple[Minimum, ...] = ("full", "no-namespaces", "no-landlock")
@@ -62,23 +63,36 @@ async def highest_rung(minimum: Minimum) -> Rung:
     )
 
 
-async def examine() -> list[Finding]:
-    """Look at each part of the sandbox, then at each rung of the ladder."""
+async def examine(packages: Sequence[str] | None = None) -> list[Finding]:
+    """Look at each part of the sandbox, then at each rung, then on the best one at all that is not plain Python.
+
+    `packages` are those to offer, as in `SandboxRunner.start`. Raises ConfigurationError for one that cannot be.
+    """
+    offered = await asyncio.to_thread(installed_packages, packages)
     findings = [await asyncio.to_thread(look) for look in (_architecture, _seccomp, _landlock, _namespaces)]
+    best: Rung | None = None
     for rung in RUNGS:
         refusal = await _try(rung)
         findings.append(Finding(name=rung.name, available=refusal is None, detail=refusal or rung.description))
+        best = best or (rung if refusal is None else None)
+    findings.append(_packages(offered))
+    kinds = [("javascript", LEAN), ("typescript", LEAN), *(("python", flavour) for flavour in flavours(offered))]
+    for language, flavour in kinds if best is not None else ():
+        assert best is not None
+        name = flavour.name if flavour.packages else language
+        refusal = await _try(best, language, flavour)
+        findings.append(Finding(name=name, available=refusal is None, detail=refusal or best.description))
     return findings
 
 
-async def _try(rung: Rung) -> str | None:
+async def _try(rung: Rung, language: str = "python", flavour: Flavour = LEAN) -> str | None:
     """Start a zygote on this rung; return why that failed, if it did."""
     missing = _obstacle(rung)
     if missing is not None:
         return missing
     try:
-        await asyncio.to_thread(interpreter)
-        zygote = await ZygoteProcess.start(launch_of(rung))
+        await asyncio.to_thread(interpreter, language, flavour)
+        zygote = await ZygoteProcess.start(launch_of(rung, language, flavour))
     except (SandboxUnavailableError, subprocess.SubprocessError, OSError) as error:
         return str(error).splitlines()[-1] if str(error) else type(error).__name__
     try:
@@ -136,6 +150,12 @@ def _namespaces() -> Finding:
     refusal = _refusal(command)
     detail = "user, mount, network, PID, IPC and UTS, through bubblewrap"
     return Finding(name="namespaces", available=refusal is None, detail=refusal or detail)
+
+
+def _packages(offered: Sequence[Package]) -> Finding:
+    detail = ", ".join(f"{package.name} {package.version}" for package in offered)
+    missing = "none for Python: install the extra assay[evaluators], or name others in ASSAY_SANDBOX_PACKAGES"
+    return Finding(name="packages", available=bool(offered), detail=detail or missing)
 
 
 def _refusal(command: Sequence[str]) -> str | None:
