@@ -105,6 +105,9 @@ class Exchange:
             ) from error
         except (httpcore2.NetworkError, httpcore2.ProtocolError, ssl.SSLError) as error:
             raise _unreached(error, shown) from error
+        except ValueError as error:
+            # The status of an HTTP/2 answer is read as a number without being looked at.
+            raise CallError("connection", f"{shown} answered something that is not HTTP.") from error
 
     async def close(self) -> None:
         """Close all connections."""

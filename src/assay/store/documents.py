@@ -77,12 +77,14 @@ def decode_check(document: bytes) -> Check:
     reading: dict[str, Any] = found.pop("reading")
     error = reading.pop("error")
     verdict = reading.pop("verdict")
+    notes = reading.pop("notes", ())
     return Check(
         **found,
         reading=Reading(
             **reading,
             error=None if error is None else CheckError(**error),
             verdict=None if verdict is None else Verdict(**verdict),
+            notes=tuple(notes),
         ),
     )
 
