@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import pytest
 
+from assay.domain.credentials import SealedCredentials
 from assay.domain.evaluator import Evaluator, Revision
 from assay.errors import ConflictError, NotFoundError
 from assay.ports import CheckFilter, Page, Store
@@ -129,3 +130,42 @@ async def test_a_deleted_evaluator_cannot_be_changed(store: Store) -> None:
     with pytest.raises(NotFoundError):
         async with store.transaction() as transaction:
             await transaction.update_evaluator(an_evaluator())
+
+
+SEALED = SealedCredentials(
+    origin="https://a.example",
+    header_names=("X-Api-Key",),
+    has_bearer_token=True,
+    signing_prints=("0a1b2c3d",),
+    sealed=bytes(range(256)),
+)
+
+
+async def test_credentials_come_back_and_are_no_part_of_a_revision(store: Store) -> None:
+    bare, held = an_evaluator(), replace(an_evaluator(), credentials=SEALED)
+    await add_evaluators(store, held)
+    assert await find(store) == held
+    async with store.transaction() as transaction:
+        await transaction.update_evaluator(bare)
+        assert await transaction.evaluators_with_credentials() == []
+        await transaction.update_evaluator(held)
+        assert await transaction.evaluators_with_credentials() == [held]
+        assert len(await transaction.revisions(PROJECT, "evl_1")) == 1
+
+
+async def test_credentials_are_sealed_anew_unless_they_were_changed_meanwhile(store: Store) -> None:
+    anew = replace(SEALED, sealed=b"anew")
+    await add_evaluators(store, replace(an_evaluator(), credentials=SEALED))
+    async with store.transaction() as transaction:
+        await transaction.reseal_credentials("evl_1", before=anew, after=replace(SEALED, sealed=b"lost"))
+        await transaction.reseal_credentials("evl_1", before=SEALED, after=anew)
+    found = await find(store)
+    assert found is not None
+    assert found.credentials == anew
+
+
+async def test_the_credentials_of_a_deleted_evaluator_are_gone(store: Store) -> None:
+    await add_evaluators(store, replace(an_evaluator(), credentials=SEALED))
+    async with store.transaction() as transaction:
+        await transaction.delete_evaluator(PROJECT, "evl_1")
+        assert await transaction.evaluators_with_credentials() == []
