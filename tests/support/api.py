@@ -22,7 +22,7 @@ from assay.guarded_http.address_guard import AddressGuard
 from assay.ingest.bodies import BodyLimits
 from assay.live.meters import Meters
 from assay.live.pipeline import LivePipeline, Timing
-from assay.ports import Messenger, Queue, Store
+from assay.ports import Messenger, Queue, Runner, Store
 from assay.store.opening import open_store
 from support.endpoint import LOOPBACK
 from support.in_process import AnsweringRunner, InProcessRunner
@@ -84,11 +84,14 @@ def key(role: Role, project_id: str = "default") -> str:
 
 
 @asynccontextmanager
-async def running_api(database_url: str, answer: Any = None, *, settle_s: float = 0) -> AsyncGenerator[Api]:
+async def running_api(
+    database_url: str, answer: Any = None, *, settle_s: float = 0, external: Runner | None = None
+) -> AsyncGenerator[Api]:
+    """Run it; endpoints all give one answer, unless `external` calls real ones."""
     store, queue = await open_store(database_url)
     clock, meters = SystemClock(), Meters()
     endpoint = AnsweringRunner({"matches": True, "reason": "found"} if answer is None else answer)
-    engine = Engine({"python": InProcessRunner(), "external": endpoint}, clock, Limits())
+    engine = Engine({"python": InProcessRunner(), "external": external or endpoint}, clock, Limits())
     timing = Timing(settle_s=settle_s)
     messengers: dict[ChannelKind, Messenger] = {
         "apprise": AppriseMessenger(VAULT, LOOPBACK),
