@@ -6,7 +6,7 @@ import re
 _WORD = re.compile(r"[^\W\d]\w{0,99}")
 # Names by which a module can be imported that no import statement names.
 _BY_TEXT = frozenset(("__import__", "__loader__", "__spec__", "compile", "eval", "exec", "modules"))
-_BY_TEXT_MODULES = frozenset(("builtins", "code", "imp", "importlib", "pickle", "pkgutil", "pydoc", "runpy", "sys"))
+_BY_TEXT_MODULES = frozenset(("builtins", "code", "imp", "importlib", "pickle", "pkgutil", "pydoc", "runpy"))
 
 
 def imported(tree: ast.Module) -> set[str]:
@@ -23,6 +23,7 @@ def imported(tree: ast.Module) -> set[str]:
         elif isinstance(node, ast.ImportFrom):
             if node.module and not node.level:
                 found.add(node.module.partition(".")[0])
+            by_text |= any(alias.name in _BY_TEXT for alias in node.names)
         elif isinstance(node, ast.Name):
             by_text |= node.id in _BY_TEXT
         elif isinstance(node, ast.Attribute):

@@ -61,6 +61,9 @@ def bring_in(files: Mapping[str, str], offered: Sequence[str], *, whole: bool) -
 
         # The time zones of the machine are out of reach, those of the package are not.
         zoneinfo.reset_tzpath(())
+    if "numpy" in files:
+        # Otherwise every child would draw the same numbers; `random` of the standard library sees to that itself.
+        os.register_at_fork(after_in_child=sys.modules["numpy"].random.seed)
     for name in _ONE_THREAD:
         del os.environ[name]
 

@@ -113,10 +113,13 @@ def interpreter(language: str = "python", flavour: Flavour = LEAN) -> Interprete
     told = json.dumps(
         [package_root, source_root, f"{library}/lib-dynload", _MODULES[language], flavour.files, flavour.offered]
     )
-    probe = subprocess.run(
-        [executable, "-I", "-S", "-B", "-c", _PROBE, told],
-        capture_output=True, text=True, check=False, env={}, timeout=_PATIENCE * START_S,
-    )  # fmt: skip
+    try:
+        probe = subprocess.run(
+            [executable, "-I", "-S", "-B", "-c", _PROBE, told],
+            capture_output=True, text=True, check=False, env={}, timeout=_PATIENCE * START_S,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired as error:
+        raise SandboxUnavailableError(f"{flavour.name} did not start within {error.timeout:g} s") from error
     if probe.returncode:
         said = probe.stderr.splitlines() or ["it said nothing"]
         raise SandboxUnavailableError(f"{flavour.name} cannot be started: {said[-1]}")

@@ -16,7 +16,7 @@ from assay.runners.sandbox.doctor import Minimum, highest_rung
 from assay.runners.sandbox.launch import Rung, interpreter, launch_of
 from assay.runners.sandbox.packages import LEAN, Flavour, Package, flavours, installed_packages
 
-_NOT_FOUND = re.compile(r"No module named '(\w+)[\w.]*'(?:; '[\w.]+' is not a package)?")
+_NOT_FOUND = re.compile(r"No module named '(\w+)((?:\.[\w.]*)?)'(?:; '[\w.]+' is not a package)?")
 
 
 class SandboxRunner(PooledRunner):
@@ -78,5 +78,7 @@ class SandboxRunner(PooledRunner):
         named = ", ".join(package.name for package in self._packages)
         there_are = f"the packages offered here are {named}" if named else "this server offers no packages"
         if any(missing[1] in package.own for package in self._packages):
+            if missing[2]:
+                return raised
             there_are = f"{missing[1]} is offered to code that names it in an import statement"
         return replace(raised, message=f"{raised.message}; {there_are}")
