@@ -1,12 +1,12 @@
 """The acceptance cases of evaluators in every language: from the source to the check, through the real sandbox."""
 
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from assay.domain.check import Check
 from assay.domain.evaluator import Evaluator, Interface, Revision
@@ -27,6 +27,7 @@ from assay.runners.sandbox.runner import SandboxRunner
 from assay.testing import FixedClock, a_revision
 from support.cases import Case, allowed, built, cases_of, name_of
 from support.records import an_evaluator
+from support.runners import module_runner
 
 CLOCK = FixedClock()
 IMPATIENT = Limits(wall_s=2)
@@ -55,22 +56,10 @@ def cases_for(area: str, *, runner: str | None = None, sampled: bool = False) ->
     ]
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def runner() -> AsyncIterator[SandboxRunner]:
-    sandbox = await SandboxRunner.start()
-    try:
-        yield sandbox
-    finally:
-        await sandbox.close()
+runner = module_runner(SandboxRunner.start)
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def restricted() -> AsyncIterator[RestrictedRunner]:
-    started = await RestrictedRunner.start(workers=1)
-    try:
-        yield started
-    finally:
-        await started.close()
+restricted = module_runner(partial(RestrictedRunner.start, workers=1))
 
 
 @pytest.mark.parametrize("case", cases_for("code-evaluator", runner="restricted"), ids=name_of)

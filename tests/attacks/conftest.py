@@ -2,28 +2,16 @@
 
 from collections.abc import AsyncIterator
 
-import pytest
 import pytest_asyncio
 
-from assay.errors import SandboxUnavailableError
-from assay.runners.sandbox.launch import Rung
 from assay.runners.sandbox.runner import SandboxRunner
-from support.sandbox import LADDER, value_of
+from support.runners import ladder_runner
+from support.sandbox import value_of
 
 HARMLESS = "def evaluate(inputs, outputs, trace):\n    return len(outputs)"
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=LADDER, ids=lambda rung: rung.name)
-async def sandbox(request: pytest.FixtureRequest) -> AsyncIterator[SandboxRunner]:
-    rung: Rung = request.param
-    try:
-        started = await SandboxRunner.start_on(rung, workers=1)
-    except SandboxUnavailableError as error:
-        pytest.skip(f"{rung.description}: {error}")
-    try:
-        yield started
-    finally:
-        await started.close()
+sandbox = ladder_runner(workers=1)
 
 
 @pytest_asyncio.fixture(loop_scope="module")

@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import pytest
@@ -14,6 +15,7 @@ from assay.domain.subject import Testcase as Row
 from assay.engine import Engine
 from assay.runners.restricted.runner import RestrictedRunner
 from assay.testing import FixedClock
+from support.runners import module_runner
 from support.sandbox import own_descendants, revision_of
 from support.server import wait_for
 
@@ -110,13 +112,7 @@ def source_of(attack: Attack) -> str:
     )
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def runner() -> AsyncIterator[RestrictedRunner]:
-    started = await RestrictedRunner.start(workers=2)
-    try:
-        yield started
-    finally:
-        await started.close()
+runner = module_runner(partial(RestrictedRunner.start, workers=2))
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

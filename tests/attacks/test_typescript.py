@@ -6,6 +6,7 @@ refused with a defect, or end as the error of that evaluation or as its value, a
 
 import re
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any, cast
 
 import pytest
@@ -17,6 +18,7 @@ from assay.domain.subject import Testcase as Row
 from assay.engine import Engine
 from assay.runners.sandbox.runner import SandboxRunner
 from assay.testing import FixedClock
+from support.runners import module_runner
 from support.sandbox import own_descendants, revision_of
 from support.server import wait_for
 
@@ -28,13 +30,7 @@ OURS = re.compile(r"assay\$|site-packages|wasmtime|Traceback|\$L\d|/work|_transf
 RETURNS = "function evaluate(): number { return 0.5 }"
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def runner() -> AsyncIterator[SandboxRunner]:
-    started = await SandboxRunner.start(workers=1, minimum="no-landlock")
-    try:
-        yield started
-    finally:
-        await started.close()
+runner = module_runner(partial(SandboxRunner.start, workers=1, minimum="no-landlock"))
 
 
 @pytest_asyncio.fixture(loop_scope="module")

@@ -1,6 +1,7 @@
 """An author's error is told as theirs, with their lines alone; and what their code prints is a log, never a result."""
 
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import NamedTuple
 
 import pytest
@@ -14,6 +15,7 @@ from assay.engine import Engine
 from assay.runners.local.runner import LocalRunner
 from assay.runners.sandbox.runner import SandboxRunner
 from assay.testing import FixedClock
+from support.runners import module_runner
 from support.sandbox import revision_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -84,13 +86,7 @@ BROKEN = [
 ]
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def sandbox() -> AsyncIterator[SandboxRunner]:
-    started = await SandboxRunner.start(workers=1, minimum="no-landlock")
-    try:
-        yield started
-    finally:
-        await started.close()
+sandbox = module_runner(partial(SandboxRunner.start, workers=1, minimum="no-landlock"))
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -5,12 +5,12 @@ All values of a language are evaluated in one batch, so that there can be many o
 
 import json
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-import pytest_asyncio
 
 from assay.domain.check import Check
 from assay.domain.evaluator import Interface, Language
@@ -21,6 +21,7 @@ from assay.ports import Runner
 from assay.runners.local.runner import LocalRunner
 from assay.runners.sandbox.runner import SandboxRunner
 from assay.testing import FixedClock
+from support.runners import module_runner
 from support.sandbox import revision_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -99,23 +100,10 @@ def error(expression: str, kind: str, *mentions: str) -> Case:
     return Case(expression, None, kind, mentions)
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def sandbox() -> AsyncIterator[SandboxRunner]:
-    started = await SandboxRunner.start(workers=1, minimum="no-landlock")
-    try:
-        yield started
-    finally:
-        await started.close()
+sandbox = module_runner(partial(SandboxRunner.start, workers=1, minimum="no-landlock"))
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def local() -> AsyncIterator[LocalRunner]:
-    """A runner that has every package of this interpreter."""
-    started = await LocalRunner.start(workers=1)
-    try:
-        yield started
-    finally:
-        await started.close()
+local = module_runner(partial(LocalRunner.start, workers=1))
 
 
 async def checks_of(

@@ -1,16 +1,16 @@
 """The local runner: code that is trusted with everything but time and memory."""
 
 import os
-from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 
 from assay.domain.evaluator import Language
 from assay.domain.outcome import Exceeded, Limits, Raised, Returned
 from assay.runners.local.runner import LocalRunner
 from assay.testing import RunnerConformance, a_revision
+from support.runners import module_runner
 from support.sandbox import call_of, is_running, own_descendants, run, value_of
 from support.server import wait_for
 
@@ -27,13 +27,7 @@ def evaluate(inputs, outputs, trace):
 """
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def runner() -> AsyncIterator[LocalRunner]:
-    started = await LocalRunner.start(workers=2)
-    try:
-        yield started
-    finally:
-        await started.close()
+runner = module_runner(partial(LocalRunner.start, workers=2))
 
 
 class TestConformance(RunnerConformance):

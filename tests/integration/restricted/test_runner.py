@@ -1,14 +1,14 @@
 """The restricted runner: how much of Python works in it, and what bounds it beside the language."""
 
-from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from assay.domain.outcome import Exceeded, Limits, Raised, Returned
 from assay.runners.restricted.runner import RestrictedRunner
 from assay.testing import RunnerConformance
+from support.runners import module_runner
 from support.sandbox import call_of, own_descendants, revision_of, run, value_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -19,13 +19,7 @@ SPANS = [
 ]
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def runner() -> AsyncIterator[RestrictedRunner]:
-    started = await RestrictedRunner.start(workers=2)
-    try:
-        yield started
-    finally:
-        await started.close()
+runner = module_runner(partial(RestrictedRunner.start, workers=2))
 
 
 class TestConformance(RunnerConformance):

@@ -3,11 +3,10 @@
 import asyncio
 import re
 from collections import Counter
-from collections.abc import AsyncIterator
 from dataclasses import replace
+from functools import partial
 
 import pytest
-import pytest_asyncio
 
 from assay.batch.execute import execute
 from assay.domain.breaker import FAILURES_TO_OPEN
@@ -18,6 +17,7 @@ from assay.domain.suspicion import PAUSED
 from assay.engine import Engine
 from assay.runners.sandbox.runner import SandboxRunner
 from assay.testing import FixedClock, a_revision
+from support.runners import module_runner
 from support.sandbox import run
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -51,13 +51,7 @@ SMALL = 64 * 1024 * 1024
 SECONDS = r"([0-9.]+) s"
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def runner() -> AsyncIterator[SandboxRunner]:
-    started = await SandboxRunner.start(workers=2, minimum="no-landlock")
-    try:
-        yield started
-    finally:
-        await started.close()
+runner = module_runner(partial(SandboxRunner.start, workers=2, minimum="no-landlock"))
 
 
 def exceeded(outcome: Outcome) -> Exceeded:

@@ -2,15 +2,15 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from assay.domain.evaluator import Language
 from assay.domain.outcome import Exceeded, Limits, Outcome, Raised, Returned
 from assay.runners.sandbox.runner import SandboxRunner
+from support.runners import module_runner
 from support.sandbox import call_of, calls_of, revision_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -23,13 +23,7 @@ SPANS: list[dict[str, Any]] = [
 ]
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def runner() -> AsyncIterator[SandboxRunner]:
-    started = await SandboxRunner.start(workers=1, minimum="no-landlock")
-    try:
-        yield started
-    finally:
-        await started.close()
+runner = module_runner(partial(SandboxRunner.start, workers=1, minimum="no-landlock"))
 
 
 async def run(

@@ -13,6 +13,7 @@ from assay.domain.outcome import Call, Exceeded, Limits, Raised, Returned, Unava
 from assay.errors import SandboxUnavailableError
 from assay.runners.sandbox import doctor
 from assay.runners.sandbox.runner import SandboxRunner
+from support.runners import ladder_runner
 from support.sandbox import LADDER, call_of, calls_of, is_running, own_descendants, revision_of, run, value_of
 from support.server import wait_for
 
@@ -22,16 +23,7 @@ ECHO = "def evaluate(inputs, outputs, trace):\n    return inputs"
 SPIN = "def evaluate(inputs, outputs, trace):\n    while True: pass"
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=LADDER, ids=lambda rung: rung.name)
-async def runner(request: pytest.FixtureRequest) -> AsyncIterator[SandboxRunner]:
-    try:
-        started = await SandboxRunner.start_on(request.param, workers=2)
-    except SandboxUnavailableError as error:
-        pytest.skip(str(error))
-    try:
-        yield started
-    finally:
-        await started.close()
+runner = ladder_runner(workers=2)
 
 
 @pytest_asyncio.fixture(loop_scope="module")

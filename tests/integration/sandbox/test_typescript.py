@@ -1,29 +1,18 @@
 """TypeScript in the sandbox: translated whole or refused, and always told in the author's own lines."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from assay.domain.outcome import Limits, Outcome, Raised, Returned
-from assay.errors import SandboxUnavailableError
 from assay.runners.sandbox.runner import SandboxRunner
-from support.sandbox import LADDER, calls_of, revision_of
+from support.runners import ladder_runner
+from support.sandbox import calls_of, revision_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=LADDER, ids=lambda rung: rung.name)
-async def runner(request: pytest.FixtureRequest) -> AsyncIterator[SandboxRunner]:
-    try:
-        started = await SandboxRunner.start_on(request.param, workers=1)
-    except SandboxUnavailableError as error:
-        pytest.skip(str(error))
-    try:
-        yield started
-    finally:
-        await started.close()
+runner = ladder_runner(workers=1)
 
 
 async def run(runner: SandboxRunner, source: str, *inputs: Any) -> list[Outcome]:
