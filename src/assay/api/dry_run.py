@@ -242,10 +242,11 @@ def _refused(revision: Revision, error: InvalidInputError, now_ns: int) -> Check
 
 
 def _answer(check: Check, answered: HttpAnswer | None) -> DryRunAnswer:
-    shown, http = check_answer(check), None if answered is None else http_answer(answered)
+    shown = check_answer(check)
+    fields: dict[str, Any] = {} if answered is None else {"http": http_answer(answered)}
     if shown.error is not None:
         return DryRunAnswer(
-            ok=False, latency_ms=shown.duration_ms, error=shown.error.message, http=http, check=shown, logs=shown.logs
+            ok=False, latency_ms=shown.duration_ms, error=shown.error.message, check=shown, logs=shown.logs, **fields
         )
     matches, score = shown.metrics.get("matches"), shown.metrics.get("score")
     response = DryRunResponse(
@@ -258,7 +259,7 @@ def _answer(check: Check, answered: HttpAnswer | None) -> DryRunAnswer:
         latency_ms=shown.duration_ms,
         response=response,
         would_raise=shown.failed,
-        http=http,
         check=shown,
         logs=shown.logs,
+        **fields,
     )

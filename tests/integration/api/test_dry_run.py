@@ -2,16 +2,23 @@
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from assay.api.dry_run import Turns
 from assay.domain.evaluator import Revision
 from assay.domain.outcome import Call, Limits, Outcome
 from assay.engine import Engine
 from assay.errors import OverloadedError
-from support.api import EVALUATORS, SCRIPT, Api, SystemClock, key
+from assay.guarded_http.address_guard import AddressGuard
+from assay.runners.webhook.runner import WebhookRunner
+from support.api import EVALUATORS, SCRIPT, Api, SystemClock, key, running_api
+from support.endpoint import LOOPBACK, Behaviour, Endpoint, answering, sending
 from support.in_process import InProcessRunner
+from support.notifications import VAULT
 
 PATH = f"{EVALUATORS}/dry-run"
 SPANS = """
@@ -232,3 +239,89 @@ async def test_a_dry_run_ends_when_its_client_goes_away(api: Api) -> None:
     await asyncio.wait_for(ended.wait(), 20)
     await asyncio.wait_for(serving, 20)
     assert sent == []
+
+
+@pytest.fixture
+async def calling(tmp_path: Path) -> AsyncGenerator[Api]:
+    """Run it with a client that calls real endpoints."""
+    webhook = WebhookRunner(AddressGuard(LOOPBACK), VAULT)
+    async with running_api(f"sqlite:///{tmp_path / 'calling.db'}", external=webhook) as running:
+        yield running
+    await webhook.close()
+
+
+@pytest.mark.parametrize(("matches", "raise_when"), [(True, True), (True, False), (False, True), (False, False)])
+async def test_an_endpoints_answer_is_shown_in_full_with_what_it_would_have_led_to(
+    calling: Api, matches: bool, raise_when: bool
+) -> None:
+    said = json.dumps({"matches": matches, "reason": "grüße", "score": 7.5, "more": [1]}).encode()
+    behaviour = answering(said, content_type="text/x-odd", set_cookie="session=c00kie", x_request_id="req-1")
+    async with Endpoint(behaviour) as endpoint:
+        answer = await calling.call("POST", PATH, json={"url": f"{endpoint.url}?t=s3cret", "raiseWhen": raise_when})
+    assert answer["ok"] is True
+    assert answer["wouldRaise"] is (matches == raise_when)
+    assert answer["response"] == {"matches": matches, "score": 7.5, "reason": "grüße"}
+    http = answer["http"]
+    assert (http["version"], http["status"], http["body"]) == ("HTTP/1.1", 200, said.decode())
+    assert http["headers"] == {"content-type": "text/x-odd", "content-length": str(len(said)), "x-request-id": "req-1"}
+    assert 0 < http["headersMs"] <= http["durationMs"]
+    assert "c00kie" not in str(answer)
+    assert "s3cret" not in str(answer)
+    (request,) = endpoint.requests
+    assert request.json["schemaVersion"] == 2
+    assert [request.json[name] for name in ("evaluatorId", "agentId", "traceId")] == [None, None, None]
+    assert [span["type"] for span in request.json["spans"]] == ["span", "llm"]
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "kind", "status", "body"),
+    [
+        (answering(b"stack trace\n", status=500), "http_status", 500, "stack trace\n"),
+        (answering(b"who?", status=401, www_authenticate="Bearer"), "http_status", 401, "who?"),
+        (answering(b"gone there", status=302, location="/x"), "redirect", 302, "gone there"),
+        (answering(b'{"matches": 1}'), "malformed", 200, '{"matches": 1}'),
+        (answering(b"\xff<html>"), "not_json", 200, "\ufffd<html>"),
+        (sending(b'HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"mat', closing=True), "connection", 200, '{"mat'),
+    ],
+    ids=["500", "401", "redirect", "malformed", "not json", "cut off"],
+)
+async def test_an_answer_that_does_not_count_is_shown_as_well(
+    calling: Api, behaviour: Behaviour, kind: str, status: int, body: str
+) -> None:
+    async with Endpoint(behaviour) as endpoint:
+        answer = await calling.call("POST", PATH, json={"url": endpoint.url})
+    assert (answer["ok"], answer["check"]["error"]["kind"]) == (False, kind)
+    assert answer["error"] == answer["check"]["error"]["message"]
+    assert (answer["http"]["status"], answer["http"]["body"]) == (status, body)
+    assert {"response", "wouldRaise"}.isdisjoint(answer)
+
+
+async def test_an_answer_that_is_too_large_is_shown_up_to_the_limit(calling: Api) -> None:
+    async with Endpoint(answering(b" " * 3_000_000)) as endpoint:
+        answer = await calling.call("POST", PATH, json={"url": endpoint.url})
+    assert answer["check"]["error"]["kind"] == "too_large"
+    assert answer["http"]["headers"]["content-length"] == "3000000"
+    assert len(answer["http"]["body"]) == 1024 * 1024
+
+
+async def test_where_nothing_was_answered_there_is_nothing_to_show(calling: Api) -> None:
+    async with Endpoint(sending(b"", closing=True)) as endpoint:
+        for url, kind in ((endpoint.url, "connection"), ("http://10.0.0.1/", "blocked_address")):
+            answer = await calling.call("POST", PATH, json={"url": url})
+            assert answer["check"]["error"]["kind"] == kind
+            assert "http" not in answer
+
+
+async def test_what_was_put_aside_of_an_answer_is_told_in_the_logs_and_the_rest_counts(calling: Api) -> None:
+    said = json.dumps({"matches": True, "reason": ["no text"], "score": "high"}).encode()
+    async with Endpoint(answering(said)) as endpoint:
+        answer = await calling.call("POST", PATH, json={"url": endpoint.url})
+        assert answer["check"]["metadata"] == {"score": "high", "reason": ["no text"]}
+    async with Endpoint(answering(json.dumps({"matches": True, "reason": "x" * 5000}).encode())) as endpoint:
+        long = await calling.call("POST", PATH, json={"url": endpoint.url})
+    assert (answer["ok"], answer["wouldRaise"], long["ok"]) == (True, True, True)
+    assert answer["logs"].splitlines() == [
+        "The score is string high, not a number of 64 bits; kept as metadata.",
+        "The reason is array, not text; kept as metadata.",
+    ]
+    assert long["logs"] == "The reason has 5000 characters; the first 4000 were kept.\n"
