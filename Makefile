@@ -31,11 +31,13 @@ lint: install
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/settings_reference.py --check
+	$(BIN)/python scripts/payload_example.py --check
 
 fmt: install
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(BIN)/python scripts/settings_reference.py
+	$(BIN)/python scripts/payload_example.py
 
 # What is measured against pins other versions of some of our libraries, so it has an environment of its own.
 bench: install

@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 SAVED_AS = re.compile(r"\bas `(\w+\.py)`|^`docs/examples/(\w+\.py)`", re.MULTILINE)
+KEPT_ENDPOINT = re.compile(r"^`(docs/examples/endpoint_\w+\.\w+)`[^`]*(?:`[^`\n]*`[^`]*)*\n\n\Z", re.MULTILINE)
 ANCHOR = re.compile(r"\]\(([^)#:]*)#([^)]*)\)")
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 LOCAL_LINK = re.compile(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)")
@@ -58,6 +59,9 @@ def test_every_example_of_the_page_works(page: Path, server: Server, desk: Path,
             language, body = fence.groups()
             around = text[max(0, fence.start() - 200) : fence.end() + 200]
             match language:
+                case "python" | "javascript" if file := KEPT_ENDPOINT.search(text[: fence.start()]):
+                    # It needs packages, or Node.js, and a secret: test_external_docs.py runs it.
+                    assert (ROOT / file[1]).read_text(encoding="utf-8") == body, f"{file[1]} differs"
                 case "python":
                     reader.python(body, around)
                 case "javascript" | "typescript":
@@ -201,6 +205,13 @@ def _differences(told: JsonValue, came: JsonValue, where: str) -> Iterator[str]:
 def test_the_settings_page_is_what_the_settings_say() -> None:
     done = subprocess.run(
         [sys.executable, ROOT / "scripts/settings_reference.py", "--check"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_payload_on_the_page_is_what_is_sent_byte_for_byte() -> None:
+    done = subprocess.run(
+        [sys.executable, ROOT / "scripts/payload_example.py", "--check"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
 
