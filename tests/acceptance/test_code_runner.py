@@ -68,3 +68,50 @@ def test_a_restricted_server_holds_code_by_the_language(tmp_path: Path) -> None:
         assert "'__class__' is not available" in refused.text
         assert "not confined" not in server.log
         assert server.stop() == 0
+
+
+WITH_PACKAGES = """
+import numpy as np
+import pandas as pd
+
+def evaluate(inputs, outputs, trace):
+    return {"mean": np.mean([1, 2]), "rows": len(pd.DataFrame({"a": [1, 2]})), "success": np.bool_(True)}
+"""
+
+
+def test_the_packages_of_the_extra_are_offered_unless_told_otherwise(tmp_path: Path) -> None:
+    with Server(tmp_path) as server:
+        check = checked(server, WITH_PACKAGES)
+        assert (check["status"], check["metrics"]) == ("scored", {"mean": 1.5, "rows": 2, "success": True})
+        check = checked(server, "import torch\n" + WITH_PACKAGES)
+        assert check["error"]["line"] == 1
+        assert "the packages offered here are numpy, pandas, jsonschema" in check["error"]["message"]
+
+
+def test_only_the_packages_that_are_named_are_offered(tmp_path: Path) -> None:
+    with Server(tmp_path, ASSAY_SANDBOX_PACKAGES='["regex"]') as server:
+        check = checked(server, WITH_PACKAGES)
+        assert "No module named 'numpy'; the packages offered here are regex" in check["error"]["message"]
+
+
+def test_trusted_code_has_every_package_that_is_installed(tmp_path: Path) -> None:
+    with Server(tmp_path, ASSAY_CODE_RUNNER="local") as server:
+        assert checked(server, WITH_PACKAGES)["status"] == "scored"
+
+
+def test_restricted_code_has_no_packages_and_says_so(tmp_path: Path) -> None:
+    with Server(tmp_path, ASSAY_CODE_RUNNER="restricted") as server:
+        error = checked(server, "import numpy\ndef evaluate(i, o, t):\n    return 1")["error"]
+        assert (error["kind"], error["line"]) == ("sandbox-violation", 1)
+        assert "the module 'numpy' is not available in restricted code; there are" in error["message"]
+    done = subprocess.run(
+        [sys.executable, "-m", "assay.cli.main", "serve", "--port", "0"],
+        cwd=tmp_path,
+        env={**os.environ, "ASSAY_CODE_RUNNER": "restricted", "ASSAY_SANDBOX_PACKAGES": '["numpy"]'},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "restricted, which offers no packages" in done.stderr

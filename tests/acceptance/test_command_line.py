@@ -91,6 +91,35 @@ def test_doctor_says_what_the_sandbox_can_use(tmp_path: Path) -> None:
         assert part in done.stdout
 
 
+def test_doctor_tries_every_language_and_the_packages_offered(tmp_path: Path) -> None:
+    done = assay("doctor", cwd=tmp_path, COLUMNS="200", ASSAY_SANDBOX_PACKAGES='["regex", "pandas"]')
+    assert done.returncode == 0, done.stdout + done.stderr
+    for kind in ("javascript", "typescript", "python with packages", "python with pandas"):
+        assert re.search(rf"│ {kind} +│ yes ", done.stdout), done.stdout
+    assert re.search(r"│ packages +│ yes +│ regex [\d.]+, pandas [\d.]+ ", done.stdout), done.stdout
+
+
+def test_doctor_says_when_no_package_is_offered(tmp_path: Path) -> None:
+    done = assay("doctor", cwd=tmp_path, COLUMNS="200", ASSAY_SANDBOX_PACKAGES="[]")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"│ packages +│ no +│ none for Python: install the extra assay\[evaluators\]", done.stdout)
+    assert "python with" not in done.stdout
+
+
+def test_doctor_fails_when_a_package_that_is_offered_does_not_load(tmp_path: Path) -> None:
+    about = tmp_path / "fragile-1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: fragile\nVersion: 1\n")
+    (about / "RECORD").write_text("fragile.py,,\n")
+    (tmp_path / "fragile.py").write_text("raise RuntimeError('no such processor')\n")
+    done = assay(
+        "doctor", cwd=tmp_path, COLUMNS="200", PYTHONPATH=str(tmp_path), ASSAY_SANDBOX_PACKAGES='["fragile", "regex"]'
+    )
+    assert done.returncode == 1
+    assert "python with packages cannot be started: RuntimeError: no such processor" in done.stdout
+    assert "What cannot be run: python with packages." in done.stdout
+
+
 @pytest.mark.parametrize(
     ("variable", "value", "said"),
     [
@@ -99,7 +128,11 @@ def test_doctor_says_what_the_sandbox_can_use(tmp_path: Path) -> None:
         ("ASSAY_ADMIN_KEY", "short", "ASSAY_ADMIN_KEY"),
         ("ASSAY_DATABASE_URL", "mysql://host/name", "postgresql"),
         ("ASSAY_SANDBOX_MINIMUM", "none", "no-landlock"),
-        ("ASSAY_EXTERNAL_ALLOW", "10.0.0.0/8", "ASSAY_EXTERNAL_ALLOW) is written as JSON"),
+        ("ASSAY_EXTERNAL_ALLOW", "10.0.0.0/8", "is written as JSON"),
+        ("ASSAY_SANDBOX_PACKAGES", "numpy", "A list is written as JSON"),
+        ("ASSAY_SANDBOX_PACKAGES", '["numpy", "absent-package"]', "no package 'absent-package' is installed"),
+        ("ASSAY_SANDBOX_PACKAGES", '["dateutil"]', "python-dateutil: name that instead"),
+        ("ASSAY_SANDBOX_PACKAGES", '["numpy>=2"]', "no name of a package"),
         ("ASSAY_CONFIG", "absent.toml", "absent.toml"),
     ],
 )

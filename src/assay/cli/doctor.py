@@ -4,6 +4,7 @@ import asyncio
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from assay.app import examine_sandbox
@@ -20,7 +21,7 @@ def doctor() -> None:
     table = Table("part", "here", "detail")
     for finding in findings:
         name = f"rung {finding.name}" if finding.name in RUNGS else finding.name
-        table.add_row(name, "[green]yes[/]" if finding.available else "[red]no[/]", finding.detail)
+        table.add_row(name, "[green]yes[/]" if finding.available else "[red]no[/]", escape(finding.detail))
     console = Console()
     console.print(table)
     rungs = [finding for finding in findings if finding.name in RUNGS]
