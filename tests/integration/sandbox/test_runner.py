@@ -178,6 +178,131 @@ async def test_ordinary_python_runs(runner: SandboxRunner, source: str) -> None:
     assert await value_of(runner, source) == 7
 
 
+MODULES = {
+    "helpers, recursion and a generator": """
+from collections.abc import Iterator
+
+def leaves(tree: dict) -> Iterator[int]:
+    for value in tree.values():
+        yield from leaves(value) if isinstance(value, dict) else [value]
+
+def depth(tree) -> int:
+    return 1 + max(map(depth, tree.values()), default=0) if isinstance(tree, dict) else 0
+
+def evaluate(inputs, outputs, trace):
+    return sum(leaves({"a": 1, "b": {"c": 2}})) + depth({"a": {"b": {"c": {}}}})
+""",
+    "dataclasses under postponed annotations": """
+from __future__ import annotations
+import typing
+from dataclasses import dataclass, field, replace
+
+@dataclass(frozen=True, slots=True, order=True, kw_only=True)
+class Node:
+    value: int
+    children: list[Node] = field(default_factory=list)
+    limit: typing.ClassVar[int] = 9
+
+    def total(self: Node) -> int:
+        return self.value + sum(child.total() for child in self.children)
+
+def evaluate(inputs: Inputs, outputs, trace) -> Absent:
+    assert typing.get_type_hints(Node)["children"] == list[Node]
+    return replace(Node(value=1, children=[Node(value=2)]), value=5).total()
+""",
+    "classes of every kind": """
+import abc, enum, functools, typing
+
+class Rule(abc.ABC):
+    made: typing.ClassVar[list[str]] = []
+    def __init_subclass__(cls, **options): Rule.made.append(cls.__name__)
+    @abc.abstractmethod
+    def score(self) -> int: ...
+
+class Short(Rule):
+    def __init__(self, text): super().__init__(); self.text = text
+    @property
+    def size(self): return len(self.text)
+    @functools.cached_property
+    def half(self): return self.size // 2
+    @classmethod
+    def of(cls, text): return cls(text)
+    def score(self): return self.half
+
+class Grade(enum.IntEnum):
+    LOW, HIGH = 1, 2
+
+class Pair(typing.NamedTuple):
+    left: int
+    right: int = 3
+
+def evaluate(inputs, outputs, trace):
+    assert Rule.made == ["Short"]
+    match Pair(Short.of("abcd").score()):
+        case Pair(left=2, right=right):
+            return Grade.HIGH + left_over(right)
+
+def left_over(right): return right + 2
+""",
+    "decorators, closures and a cache": """
+import functools
+
+def counted(function):
+    calls = 0
+    @functools.wraps(function)
+    def inner(*arguments):
+        nonlocal calls
+        calls += 1
+        inner.calls = calls
+        return function(*arguments)
+    return inner
+
+@counted
+@functools.cache
+def fib(n): return n if n < 2 else fib(n - 1) + fib(n - 2)
+
+def evaluate(inputs, outputs, trace):
+    assert fib.__name__ == "fib"
+    return fib(5) + (fib.calls > 1) + 1
+""",
+    "async helpers": """
+import contextlib
+
+class Window:
+    async def __aenter__(self): return 3
+    async def __aexit__(self, *_): return False
+
+@contextlib.asynccontextmanager
+async def opened(value):
+    yield value
+
+async def numbers(count):
+    for number in range(count):
+        yield number
+
+async def double(number): return number * 2
+
+async def evaluate(inputs, outputs, trace):
+    async with Window() as three, opened(1) as one:
+        return three + one + sum([await double(n) async for n in numbers(2)]) + 1
+""",
+    "a name of its own": """
+import sys, inspect
+class A: pass
+def evaluate(inputs, outputs, trace):
+    assert __name__ == A.__module__ == evaluate.__module__ == "evaluator"
+    assert sys.modules[__name__].evaluate is evaluate
+    return 7 if __name__ != "__main__" else 0
+""",
+}
+
+
+@pytest.mark.parametrize("kind", MODULES)
+async def test_a_module_may_hold_what_python_knows(runner: SandboxRunner, kind: str) -> None:
+    outcomes = await run(runner, MODULES[kind], None, None)
+    assert [outcome.value for outcome in outcomes if isinstance(outcome, Returned)] == [7, 7], outcomes
+
+
 async def test_a_handler_reads_spans_by_type_and_gets_copies(runner: SandboxRunner) -> None:
     source = """
 async def handler(input, output, expected, metadata, trace):
