@@ -7,12 +7,18 @@ import pytest
 
 from assay.errors import ConfigurationError
 from assay.runners.children.inspection_imports import imported
+from assay.runners.sandbox import packages
 from assay.runners.sandbox.packages import DEFAULT_PACKAGES, flavours, installed_packages
 
 
 def test_unless_told_otherwise_the_usual_ones_are_offered() -> None:
     assert [package.name for package in installed_packages(None)] == list(DEFAULT_PACKAGES)
     assert installed_packages([]) == ()
+
+
+def test_of_the_usual_ones_those_that_are_not_installed_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packages, "DEFAULT_PACKAGES", ("absent-package", "regex"))
+    assert [package.name for package in installed_packages(None)] == ["regex"]
 
 
 def test_a_package_comes_with_what_it_needs_and_nothing_else() -> None:
@@ -33,8 +39,8 @@ def test_shared_libraries_beside_a_package_are_among_its_trees() -> None:
 
 
 def test_a_name_may_be_written_as_pip_takes_it_and_twice() -> None:
-    packages = installed_packages(["Python_DateUtil", "python-dateutil"])
-    assert [package.name for package in packages] == ["python-dateutil"]
+    found = installed_packages(["Python_DateUtil", "python-dateutil"])
+    assert [package.name for package in found] == ["python-dateutil"]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import contextlib
 import importlib
 import os
 import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -54,8 +55,11 @@ def bring_in(files: Mapping[str, str], offered: Sequence[str], *, whole: bool) -
     for name in (*files, *(name for name in _WANTED if name.partition(".")[0] in files)):
         _try(name)
     if whole:
-        for name in files:
-            _import_below(sys.modules.get(name))
+        # Many parts only warn that they are old, and nobody reads what a zygote says once it serves.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for name in files:
+                _import_below(sys.modules.get(name))
     if "tzdata" in files:
         import zoneinfo
 
