@@ -5,7 +5,7 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -38,7 +38,7 @@ def node() -> str:
 
 
 @contextmanager
-def running(kind: str) -> Iterator[str]:
+def running(kind: str) -> Generator[str]:
     """Start the example and yield its URL."""
     port = free_port()
     command = {
