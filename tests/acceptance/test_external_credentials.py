@@ -17,6 +17,10 @@ EVALUATORS = "/agent-monitoring/custom-evaluators"
 Found = TypeVar("Found")
 
 
+def bytes_of(folder: Path, pattern: str) -> bytes:
+    return b"".join(file.read_bytes() for file in folder.glob(pattern))
+
+
 async def with_server(folder: Path, steps: Callable[[Server], Found], **settings: str) -> Found:
     def run() -> Found:
         with Server(folder, ASSAY_EXTERNAL_ALLOW='["127.0.0.0/8"]', ASSAY_LOG_LEVEL="debug", **settings) as server:
@@ -69,8 +73,7 @@ async def test_a_key_that_was_replaced_can_go_after_one_start_and_a_lost_one_is_
             assert request.headers["x-api-key"] == "header-secret"
             assert request.headers["authorization"] == "Bearer bearer-secret"
             assert Webhook(SIGNING).verify(request.body, request.headers)["traceId"] == f"t{number}"
-    kept = b"".join(file.read_bytes() for file in tmp_path.glob("assay.db*"))
-    said = (tmp_path / "server.log").read_bytes()
+    kept, said = bytes_of(tmp_path, "assay.db*"), bytes_of(tmp_path, "server.log")
     assert evaluator_id.encode() in kept
     for secret in ("header-secret", "bearer-secret", SIGNING[6:], FIRST, SECOND):
         assert secret.encode() not in kept
