@@ -309,7 +309,8 @@ async def test_a_legacy_evaluator_is_copied_to_a_new_one_with_another_interface_
 
 async def test_a_copy_without_wishes_is_the_same_but_for_its_name_and_disabled(api: Api) -> None:
     made = await api.create(name="n" * 200)
-    for options in ({}, {"json": {}}, {"json": {"name": None, "interface": None}}):
+    wishes: list[dict[str, Any]] = [{}, {"json": {}}, {"json": {"name": None, "interface": None}}]
+    for options in wishes:
         copy = await api.call("POST", f"{EVALUATORS}/{made['id']}/duplicate", 201, **options)
         assert copy["name"] == f"{'n' * 193} (copy)"
         assert (copy["interface"], copy["script"], copy["enabled"]) == ("handler", SCRIPT, False)
