@@ -256,6 +256,11 @@ async def test_no_process_that_has_a_package_has_a_second_thread(runner: Sandbox
     assert {len(os.listdir(f"/proc/{pid}/task")) for pid in processes if is_running(pid)} == {1}
 
 
+async def test_chance_is_another_in_every_process(runner: SandboxRunner) -> None:
+    source = "import numpy\ndef evaluate(inputs, outputs, trace):\n    return float(numpy.random.random())"
+    assert len({await value_of(runner, source, limits=ROOMY) for _ in range(3)}) == 3
+
+
 async def test_the_environment_stays_empty(runner: SandboxRunner) -> None:
     source = "import os, numpy\ndef evaluate(inputs, outputs, trace):\n    return sorted(os.environ)"
     assert set(await value_of(runner, source, limits=ROOMY)) <= {"LC_CTYPE", "PWD"}
@@ -269,6 +274,7 @@ async def test_the_environment_stays_empty(runner: SandboxRunner) -> None:
         ("from sklearn.metrics import f1_score", f"No module named 'sklearn'; {OFFERED}"),
         ("__import__('num' + 'py')", f"No module named 'numpy'; {UNSEEN}"),
         ("import json.absent", "No module named 'json.absent'"),
+        ("import numpy.absent", "No module named 'numpy.absent'"),
         ("raise ModuleNotFoundError('of my own')", "of my own"),
     ],
 )  # fmt: skip
