@@ -67,7 +67,7 @@ async def test_evaluate_restricted(case: Case, restricted: RestrictedRunner) -> 
     given = case["given"]
     revision = a_revision(given["script"], interface=INTERFACES[given["interface"]])
     checks = await checks_of(restricted, case, revision, evaluate_subjects(given))
-    assert_one_of(allowed(case["expect"]), lambda expected: assert_evaluated(expected, checks))
+    assert_one_of(allowed(case), lambda expected: assert_evaluated(expected, checks))
 
 
 @pytest.mark.parametrize("case", cases_for("code-evaluator"), ids=name_of)
@@ -80,7 +80,7 @@ async def test_evaluate(case: Case, runner: SandboxRunner) -> None:
         threshold=given.get("threshold", 0.5),
     )
     checks = await checks_of(runner, case, revision, evaluate_subjects(given))
-    assert_one_of(allowed(case["expect"]), lambda expected: assert_evaluated(expected, checks))
+    assert_one_of(allowed(case), lambda expected: assert_evaluated(expected, checks))
 
 
 @pytest.mark.parametrize("case", cases_for("code-scorer"), ids=name_of)
@@ -91,7 +91,7 @@ async def test_handler(case: Case, runner: SandboxRunner) -> None:
     )
     trace = scored_trace(given)
     (check,) = await checks_of(runner, case, revision, [trace])
-    assert_one_of(allowed(case["expect"]), lambda expected: assert_handled(expected, check))
+    assert_one_of(allowed(case), lambda expected: assert_handled(expected, check))
     if "then" in case["expect"]:
         second = a_revision(SECOND_SCORER, interface="handler", evaluator_id="evl_2")
         (seen,) = await checks_of(runner, case, second, [trace])

@@ -40,7 +40,7 @@ def assembled(answers: list[Decoded | int]) -> list[Trace]:
 
 @pytest.mark.parametrize("case", CASES, ids=name_of)
 def test_what_is_read_of_a_request_is_as_the_case_expects(case: Case) -> None:
-    (expected,) = allowed(case["expect"])
+    (expected,) = allowed(case)
     answers = [decoded(request) for request in requests_of(case)]
     match expected["outcome"]:
         case "ingested" | "after-both":

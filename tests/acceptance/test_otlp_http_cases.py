@@ -50,7 +50,7 @@ def no_json(name: str) -> NoReturn:
 
 @pytest.mark.parametrize("case", CASES, ids=name_of)
 async def test_a_request_is_answered_and_its_trace_shown_as_the_case_expects(case: Case, api: Api) -> None:
-    (expected,) = allowed(case["expect"])
+    (expected,) = allowed(case)
     statuses = [await send(api, request) for request in requests_of(case)]
     match expected["outcome"]:
         case "ingested" | "after-both":

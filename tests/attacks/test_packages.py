@@ -270,7 +270,7 @@ HANGS = {
     "a pattern in a schema": "jsonschema.validate('a' * 60 + 'b', {'pattern': '^(a+)+$'})",
     "a pattern over a series": "pd.Series(['a' * 60 + 'b']).str.match('(a+)+$')",
     "one long call of rapidfuzz": "process.cdist(['ab' * 500] * 2000, ['cd' * 500] * 2000, scorer=fuzz.partial_ratio)",
-    "a product that does not end": "[np.linalg.svd(np.ones((300, 300))) for _ in iter(int, 1)]",
+    "a product that does not end": "for _ in iter(int, 1): np.linalg.svd(np.ones((300, 300)))",
     "a calendar that does not end": "sum(1 for _ in rrule.rrule(rrule.SECONDLY))",
     "a schema that refers to itself": "schema = {'items': {'$ref': '#'}}; deep = []\n"
     "        for _ in iter(int, 1): jsonschema.validate([[[]]] * 99, schema)",
