@@ -17,6 +17,7 @@ from assay.runners.children import frames
 
 START_S = 15.0
 SILENCE_S = 5.0
+_SENDING_BYTES = 2 * 1024 * 1024
 _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 
@@ -160,6 +161,8 @@ class ZygoteProcess:
         number = self._last_number
         descriptor = _shared_memory()
         ours, theirs = socket.socketpair()
+        # So that a whole batch waits for the child, where the kernel allows that much, and not the child for its rest.
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SENDING_BYTES)
         ours.setblocking(False)
         message = frames.FORK.pack(what, number, memory_bytes, cpu_s, result_bytes, log_bytes, niceness)
         child = Child(self, number, ours, mmap.mmap(descriptor, frames.SHARED_BYTES))
