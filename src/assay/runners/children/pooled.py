@@ -162,6 +162,9 @@ class PooledRunner:
         for name in list(self._asked):
             found = await self._inspect_again(name, b"", "")
             if isinstance(found, Unavailable):
+                # A process that died unnoticed is replaced by the next look.
+                found = await self._inspect_again(name, b"", "")
+            if isinstance(found, Unavailable):
                 return found.cause
             if self._pools[name].is_stuck:
                 return f"all places for {name} are held by children that are past their deadline and do not end"
