@@ -46,7 +46,7 @@ bench: install
 	$(BIN)/python tests/bench/run.py
 
 lock: install
-	$(LOCK) pyproject.toml --extra demo --extra daytona --extra evaluators --group dev -o requirements/dev.txt
+	$(LOCK) pyproject.toml --extra batch --extra demo --extra daytona --extra evaluators --group dev -o requirements/dev.txt
 	$(LOCK) pyproject.toml --extra demo --extra evaluators -c requirements/dev.txt -o requirements/runtime.txt
 	$(LOCK) pyproject.toml --extra bench -o requirements/bench.txt
 

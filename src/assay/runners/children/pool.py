@@ -18,10 +18,9 @@ from assay.runners.children.breaches import Used, out_of_cpu, out_of_memory, out
 from assay.runners.children.conversation import Conversation, Round, longest_s
 from assay.runners.children.zygote_process import SILENCE_S, Child, Launch, ZygoteLostError, ZygoteProcess
 
-# A batch that runs longer than this no longer keeps others from starting.
+# So long a child is given more of its revision although others wait, since a fork costs what a hundred evaluations do;
+# one that runs longer no longer keeps others from starting.
 _BRISK_S = 0.1
-# So long a child is given more of its revision although others wait: a fork costs what a hundred evaluations do.
-_SLICE_S = 0.025
 _LEAST_CHILDREN = 32
 _MOST_FAILURES = 3
 _STEP_OF_NICENESS = 5
@@ -41,7 +40,6 @@ class _Running:
         self.following: list[Item] = []
         self.child: Child | None = None
         self.brisk = True
-        self.slice_until = time.monotonic() + _SLICE_S
         self.due_by = math.inf
 
     @property
@@ -197,12 +195,8 @@ class Pool:
                 running.child.close()
 
     def _follow(self, running: _Running) -> list[Item]:
-        """Return what the child is given next: more of its revision while its slice lasts, or nothing else waits."""
-        key, waiting = running.program.key, self._waiting
-        if running.brisk and (time.monotonic() < running.slice_until or waiting.is_all(key)):
-            running.following = waiting.take_more(key, self._workers)
-        else:
-            running.following = []
+        """Return what the child is given next: more of its revision while its slice lasts."""
+        running.following = self._waiting.take_more(running.program.key, self._workers) if running.brisk else []
         return running.following
 
     def _niceness(self, project_id: str) -> int:
