@@ -7,11 +7,9 @@ done twice is recorded once; a notification may be sent twice, under the same id
 inside a commit. What gathered for a channel is closed in a commit of its own before it is sent.
 """
 
-import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -19,24 +17,21 @@ import structlog
 from assay.domain.channel import ChannelKind
 from assay.domain.trace import Span
 from assay.engine import Engine
-from assay.errors import StoreUnavailableError
+from assay.lanes import Lanes, backoff_s
 from assay.live.accept import accept
 from assay.live.admit import Admission
 from assay.live.batching import FIRST, next_size
 from assay.live.execute import execute_while_wanted
 from assay.live.meters import Meters
-from assay.live.notify import Held, Moot, Ready, close, drop, give_account, look, owe_notifications
-from assay.live.record import record
+from assay.live.notify import Held, Moot, Ready, close, drop, give_account, look
 from assay.live.sample import owe, sample
 from assay.live.settle import settled
-from assay.live.work import CHECK_LANE, NOTIFY_LANE, SETTLE_LANE, decode_notification_due, decode_trace_due
+from assay.live.work import CHECK_LANE, SETTLE_LANE, decode_trace_due
 from assay.ports import Claim, Clock, Messenger, Queue, Store, Told
+from assay.recording.owe import NOTIFY_LANE, decode_notification_due, owe_notifications
+from assay.recording.record import record
 
 SETTLE_BATCH = 512
-LONGEST_BACKOFF_S = 60.0
-IDLE_S = 0.05
-PAUSE_S = 0.005
-FAILED_S = 1.0
 
 log = structlog.stdlib.get_logger("assay.live")
 
@@ -72,9 +67,17 @@ class LivePipeline:
         self._timing = timing
         self._meters = meters
         self._messengers = messengers
-        self._lanes: dict[str, asyncio.Task[None]] = {}
         self._sizes: dict[str, int] = {}
-        self._stopping = asyncio.Event()
+        self._lanes = Lanes(
+            queue,
+            clock,
+            lease_s=timing.lease_s,
+            steps={
+                SETTLE_LANE: (self._settle_and_owe, lambda _: SETTLE_BATCH),
+                CHECK_LANE: (self._execute_and_record, lambda lane: self._sizes.get(lane, FIRST)),
+                NOTIFY_LANE: (self._notify, lambda _: 1),
+            },
+        )
         self._admission = Admission(
             store=store, queue=queue, clock=clock, meters=meters, max_backlog=timing.max_backlog
         )
@@ -97,85 +100,11 @@ class LivePipeline:
 
     async def run(self) -> None:
         """Work off every lane side by side until `stop`; one lane never waits for another."""
-        while not self._stopping.is_set():
-            try:
-                lanes = await self._queue.lanes(self._clock.now_ns())
-            except Exception:
-                log.exception("queue-unreadable")
-                lanes = []
-                await asyncio.sleep(1)
-            for lane in lanes:
-                if lane not in self._lanes:
-                    task = asyncio.create_task(self._work_off(lane), name=lane)
-                    self._lanes[lane] = task
-                    task.add_done_callback(lambda _, lane=lane: self._lanes.pop(lane, None))
-            await asyncio.sleep(PAUSE_S)
-            await self._queue.wait(IDLE_S)
+        await self._lanes.run()
 
     async def stop(self, grace_s: float = 5.0) -> None:
         """Finish what runs, within the grace; what does not finish is given back to the queue."""
-        self._stopping.set()
-        running = list(self._lanes.values())
-        if running:
-            _, late = await asyncio.wait(running, timeout=grace_s)
-            for task in late:
-                task.cancel()
-            await asyncio.gather(*late, return_exceptions=True)
-
-    async def _work_off(self, lane: str) -> None:
-        step, size = self._step_of(lane)
-        while not self._stopping.is_set():
-            try:
-                claims = await self._queue.claim(lane, self._sizes.get(lane, size))
-                if not claims:
-                    return
-                async with self._held(claims):
-                    await step(lane, claims)
-            except StoreUnavailableError:
-                await self._pause()
-                return
-            except Exception:
-                log.exception("lane-failed", lane=lane)
-                await self._pause()
-                return
-
-    async def _pause(self) -> None:
-        """Wait before a lane that failed is tried again, unless the server stops."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(FAILED_S):
-                await self._stopping.wait()
-
-    def _step_of(self, lane: str) -> tuple[Callable[[str, list[Claim]], Coroutine[None, None, None]], int]:
-        if lane.startswith(SETTLE_LANE):
-            return self._settle_and_owe, SETTLE_BATCH
-        if lane.startswith(CHECK_LANE):
-            return self._execute_and_record, FIRST
-        if lane.startswith(NOTIFY_LANE):
-            return self._notify, 1
-        message = f"no step works off lane {lane!r}"
-        raise AssertionError(message)
-
-    @asynccontextmanager
-    async def _held(self, claims: Sequence[Claim]):
-        """Renew the claims' leases while their step runs; give them back with a delay when it fails or is cancelled."""
-        beating = asyncio.create_task(self._heartbeat(claims))
-        try:
-            yield
-        except asyncio.CancelledError:
-            await asyncio.shield(self._queue.release(claims, 0))
-            raise
-        except Exception:
-            await self._queue.release(claims, _backoff_s(claims))
-            raise
-        finally:
-            beating.cancel()
-            with suppress(asyncio.CancelledError):
-                await beating
-
-    async def _heartbeat(self, claims: Sequence[Claim]) -> None:
-        while True:
-            await asyncio.sleep(self._timing.lease_s / 3)
-            await self._queue.extend(claims)
+        await self._lanes.stop(grace_s)
 
     async def _settle_and_owe(self, lane: str, claims: list[Claim]) -> None:
         due = [decode_trace_due(claim.payload) for claim in claims]
@@ -197,7 +126,7 @@ class LivePipeline:
         if executed.retry:
             log.warning("checks-unavailable", lane=lane, count=len(executed.retry), cause=executed.causes[0])
             self._meters.retries.inc(len(executed.retry))
-            await self._queue.release(executed.retry, max(_backoff_s(executed.retry), *executed.waits_s))
+            await self._queue.release(executed.retry, max(backoff_s(executed.retry), *executed.waits_s))
         for status, count in recorded.statuses.items():
             self._meters.checks.labels(status=status).inc(count)
         self._meters.signals.inc(sum(change.kind in ("raised", "reopened") for change in recorded.changes))
@@ -246,8 +175,3 @@ class LivePipeline:
         log.warning("channel-failed", channel=ready.channel.id, cause=result.cause, next_attempt_in_s=wait_s)
         if wait_s is not None:
             await self._queue.release([claim], wait_s)
-
-
-def _backoff_s(claims: Sequence[Claim]) -> float:
-    """Return how long to wait before the next attempt: 1, 2, 4 ... at most 60 seconds."""
-    return min(LONGEST_BACKOFF_S, 2.0 ** min(max(claim.attempt for claim in claims) - 1, 10))

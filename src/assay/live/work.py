@@ -4,7 +4,6 @@ import msgspec
 
 SETTLE_LANE = "settle:"
 CHECK_LANE = "check:"
-NOTIFY_LANE = "notify:"
 
 
 class TraceDue(msgspec.Struct, frozen=True, array_like=True):
@@ -25,15 +24,6 @@ class CheckDue(msgspec.Struct, frozen=True, array_like=True):
     trace_revision: int
 
 
-class NotificationDue(msgspec.Struct, frozen=True, array_like=True):
-    """A notification that a channel is owed; what it says is in the store."""
-
-    project_id: str
-    channel_id: str
-    notification_id: str
-
-
 encode = msgspec.msgpack.Encoder().encode
 decode_trace_due = msgspec.msgpack.Decoder(TraceDue).decode
 decode_check_due = msgspec.msgpack.Decoder(CheckDue).decode
-decode_notification_due = msgspec.msgpack.Decoder(NotificationDue).decode

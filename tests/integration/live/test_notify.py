@@ -9,9 +9,9 @@ from assay.domain.outcome import Limits
 from assay.domain.signal import SignalChange
 from assay.engine import Engine
 from assay.live.meters import Meters
-from assay.live.notify import owe_notifications
 from assay.live.pipeline import LivePipeline, Timing
 from assay.ports import Claim, NotTold, Page, Queue, Store, Told, Work
+from assay.recording.owe import owe_notifications
 from assay.testing import NOW_NS, FixedClock
 from support.notifications import a_channel
 from support.records import PROJECT, a_check, a_signal, an_evaluator

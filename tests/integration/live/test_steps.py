@@ -10,11 +10,11 @@ from assay.domain.outcome import Call, Limits, Outcome, Returned, Unavailable
 from assay.domain.trace import agent_id_of
 from assay.engine import Engine
 from assay.live.execute import Executed, execute
-from assay.live.record import Recorded, record
 from assay.live.sample import sample
 from assay.live.settle import settled
 from assay.live.work import CheckDue, TraceDue, encode
 from assay.ports import CheckFilter, Claim, Page, SignalFilter, Store
+from assay.recording.record import Recorded, record
 from assay.testing import NOW_NS, FakeRunner, FixedClock, a_revision, a_span, returning
 from support.records import PROJECT, a_check, accept, add_evaluators, an_evaluator, named
 

@@ -19,8 +19,8 @@ from assay.domain.severity import SeverityBand
 from assay.domain.signal import Signal
 from assay.domain.signal_log import AUDITED, LogEntry, LogKind, entry_of
 from assay.domain.signal_steps import ImpossibleStep, acknowledge, assign, mute, note
-from assay.live.record import Recorded, record
 from assay.ports import LogEnds, Page, SignalFilter, SignalOrder, Store
+from assay.recording.record import Recorded, record
 from assay.store import signal_log
 from assay.store.migrate import MIGRATIONS
 from assay.store.opening import open_store

@@ -6,8 +6,8 @@ import pytest
 from assay.domain.check import Check
 from assay.domain.failure_window import FailureWindow
 from assay.domain.signal import Signal, fold
-from assay.live.record import record
 from assay.ports import Page, SignalFilter, Store
+from assay.recording.record import record
 from assay.testing import NOW_NS
 from support.records import PROJECT, a_check, a_signal, add_evaluators, an_evaluator
 
