@@ -12,16 +12,14 @@ from rich.table import Table
 
 from assay.app import open_engine
 from assay.batch.execute import execute
-from assay.batch.load import LOCAL_PROJECT, load_traces
+from assay.batch.load import load_traces
 from assay.cli.configuration import read_settings
+from assay.cli.evaluator_file import EvaluatorFile, read_evaluator, vetted_revision
 from assay.domain.check import Check
-from assay.domain.evaluator import DEFAULT_THRESHOLD, Interface, Language, Revision
+from assay.domain.evaluator import DEFAULT_THRESHOLD, Interface
 from assay.domain.json_value import JsonValue
 from assay.domain.trace import Trace
-from assay.engine import Engine
-from assay.errors import InvalidInputError
 
-LANGUAGES: dict[str, Language] = {".py": "python", ".js": "javascript", ".mjs": "javascript", ".ts": "typescript"}
 SHOWN_OF_ID = 8
 SHOWN_OF_OUTPUT = 60
 COLOURS = {"scored": "green", "skipped": "dim", "errored": "red"}
@@ -38,8 +36,7 @@ def evaluate(
 ) -> None:
     """Print a check per trace. Exit code 1 when any failed or errored, 2 when nothing could be run."""
     subjects = load_traces(traces, now_ns=time.time_ns())
-    language, source = _read(file)
-    checks = asyncio.run(_evaluate(file, language, source, subjects, threshold, interface))
+    checks = asyncio.run(_evaluate(read_evaluator(file), subjects, threshold, interface))
     if output == "json":
         print(json.dumps([_as_json(check) for check in checks], indent=2, ensure_ascii=False))
     else:
@@ -48,49 +45,12 @@ def evaluate(
         raise typer.Exit(1)
 
 
-def _read(file: Path) -> tuple[Language, str]:
-    language = LANGUAGES.get(file.suffix)
-    if language is None:
-        raise InvalidInputError(
-            f"{file} ends in {file.suffix or 'nothing'!r}; evaluators end in {', '.join(LANGUAGES)}."
-        )
-    try:
-        return language, file.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInputError(f"Cannot read {file}: {error}") from error
-
-
 async def _evaluate(
-    file: Path,
-    language: Language,
-    source: str,
-    subjects: list[Trace],
-    threshold: float,
-    interface: Interface | None,
+    file: EvaluatorFile, subjects: list[Trace], threshold: float, interface: Interface | None
 ) -> list[Check]:
     async with open_engine(read_settings()) as engine:
-        revision = Revision(
-            id=str(file),
-            evaluator_id=str(file),
-            project_id=LOCAL_PROJECT,
-            number=1,
-            created_at_ns=time.time_ns(),
-            evaluator_name=file.stem,
-            kind="code",
-            language=language,
-            interface=await _vet(engine, file, language, source, interface),
-            source=source,
-            threshold=threshold,
-        )
+        revision = await vetted_revision(engine, file, interface=interface, threshold=threshold)
         return await execute(engine, revision, subjects)
-
-
-async def _vet(engine: Engine, file: Path, language: Language, source: str, interface: Interface | None) -> Interface:
-    try:
-        return await engine.vet(language, source, interface)
-    except InvalidInputError as error:
-        place = f"{file}, line {error.line}" if error.line else str(file)
-        raise InvalidInputError(f"{place}: {error}") from error
 
 
 def _as_json(check: Check) -> dict[str, object]:
