@@ -97,3 +97,9 @@ class ConfigurationError(AssayError):
     """A setting cannot be used: the message names it and what is allowed."""
 
     code = "configuration"
+
+
+class BatchStoppedError(AssayError):
+    """The workers of a batch cannot be started or have died: the same command goes on where it stopped."""
+
+    code = "batch-stopped"

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from assay.cli import demo, doctor, evaluate, keys, serve
+from assay.cli import batch, demo, doctor, evaluate, keys, serve
 
 app = typer.Typer(
     name="assay",
@@ -28,5 +28,6 @@ def assay(version: Annotated[bool, typer.Option("--version", help="Print the ver
 app.command("serve")(serve.serve)
 app.command("demo")(demo.demo)
 app.command("eval")(evaluate.evaluate)
+app.command("batch")(batch.batch)
 app.command("doctor")(doctor.doctor)
 app.add_typer(keys.app, name="keys")
