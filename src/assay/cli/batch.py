@@ -46,11 +46,10 @@ def batch(
     """Write a result per row. Exit code 1 when any failed or errored or a file cannot be read, 2 when nothing ran."""
     _require("daft", *(["ray"] if runner == "ray" else []))
     os.environ.update(UNTRACKED | os.environ)
-    from assay.distributed.job import Cluster, find_inputs, run
+    from assay.distributed.job import Cluster, run
     from assay.distributed.task import Task
 
     evaluator = read_evaluator(file)
-    files = find_inputs(inputs, input_format)
     task = Task(
         revision=asyncio.run(_revision(evaluator, interface, threshold)),
         outputs_column=outputs_column,
@@ -59,7 +58,7 @@ def batch(
     )
     cluster = Cluster(runner=runner, ray_address=ray_address, concurrency=concurrency)
     begun = time.perf_counter()
-    reports = list(run(files, task, cluster))
+    reports = list(run(inputs, input_format, task, cluster))
     _print(reports, task.folder, time.perf_counter() - begun)
     if any(report.problem or report.counts.failed or report.counts.errored for report in reports):
         raise typer.Exit(1)

@@ -39,36 +39,26 @@ class Cluster:
     concurrency: int | None = None
 
 
-def find_inputs(patterns: Sequence[str], input_format: InputFormat | None) -> list[InputFile]:
-    """Return the files that paths, URLs and globs name, each once, in order of their names.
+class _Plan(msgspec.Struct, kw_only=True):
+    """The parts of a file, or why it cannot be read."""
 
-    Raises InvalidInputError when one names none, or a file whose ending does not tell its format.
-    """
-    sizes = {source: size for pattern in patterns for source, size in matching(pattern)}
-    return [
-        InputFile(source=source, format=input_format or _format_of(source), size=size)
-        for source, size in sorted(sizes.items())
-    ]
+    source: str
+    parts: list[Part] = []
+    problem: str | None = None
 
 
-def _format_of(source: str) -> InputFormat:
-    known = FORMATS.get(os.path.splitext(source)[1].lower())
-    if known is None:
-        raise InvalidInputError(
-            f"{source} ends in none of {', '.join(FORMATS)}; say what it is with --input-format.", field="--input"
-        )
-    return known
+def run(
+    patterns: Sequence[str], input_format: InputFormat | None, task: Task, cluster: Cluster
+) -> Iterator[PartReport]:
+    """Yield how each part went of the files that paths, URLs and globs name; one that cannot be read has a problem.
 
-
-def run(files: Sequence[InputFile], task: Task, cluster: Cluster) -> Iterator[PartReport]:
-    """Yield how each part went, as it ends; a file that cannot be read is a part with a problem.
-
-    Raises BatchStoppedError when workers cannot be started or die; what is written by then is kept.
+    Raises InvalidInputError when one names none, or a file whose ending does not tell its format; BatchStoppedError
+    when workers cannot be started or die: what is written by then is kept.
     """
     try:
         with _workers(cluster) as concurrency:
             parts: list[str] = []
-            for plan in _planned(files, cluster):
+            for plan in _planned(_found(patterns, input_format), cluster):
                 parts += (msgspec.json.encode(part).decode() for part in plan.parts)
                 if plan.problem is not None:
                     yield PartReport(source=plan.source, number=0, counts=Counts(), problem=plan.problem)
@@ -97,19 +87,29 @@ def _workers(cluster: Cluster) -> Generator[int]:
         ray.shutdown()
 
 
-def _planned(files: Sequence[InputFile], cluster: Cluster) -> Iterator["_Plan"]:
+def _found(patterns: Sequence[str], input_format: InputFormat | None) -> list[InputFile]:
+    """Return the files that these name, each once, in order of their names."""
+    sizes = {source: size for pattern in patterns for source, size in matching(pattern)}
+    return [
+        InputFile(source=source, format=input_format or _format_of(source), size=size)
+        for source, size in sorted(sizes.items())
+    ]
+
+
+def _format_of(source: str) -> InputFormat:
+    known = FORMATS.get(os.path.splitext(source)[1].lower())
+    if known is None:
+        raise InvalidInputError(
+            f"{source} ends in none of {', '.join(FORMATS)}; say what it is with --input-format.", field="--input"
+        )
+    return known
+
+
+def _planned(files: Sequence[InputFile], cluster: Cluster) -> Iterator[_Plan]:
     plan = daft.func(_plan, return_dtype=daft.DataType.string())
     encoded = [msgspec.json.encode(file).decode() for file in files]
     for text in _mapped(plan, encoded, cluster):
         yield msgspec.json.decode(text, type=_Plan)
-
-
-class _Plan(msgspec.Struct, kw_only=True):
-    """The parts of a file, or why it cannot be read."""
-
-    source: str
-    parts: list[Part] = []
-    problem: str | None = None
 
 
 def _plan(encoded: str) -> str:

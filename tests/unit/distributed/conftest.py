@@ -1,0 +1,5 @@
+import os
+
+from assay.distributed import UNTRACKED
+
+os.environ.update(UNTRACKED)
