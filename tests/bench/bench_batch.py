@@ -1,7 +1,7 @@
 """Batches beside their limit: `pandas.apply` of the same function in this process, without any isolation.
 
-Both are measured end to end, from a file of cases to a file of results. The limit is one process; ours is a command that
-is started for each round, with a worker per core. Its start is what it takes when all results are there already.
+Both are measured end to end, from a file of cases to a file of results. The limit is one process; ours is a command
+that is started for each round, with a worker per core. Its start is what it takes when all results are there already.
 Measurements take turns, so that a noisy machine is noisy to all of them; ratios are what to read.
 """
 

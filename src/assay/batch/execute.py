@@ -15,7 +15,8 @@ ATTEMPTS = 3
 
 
 async def execute(engine: Engine, revision: Revision, subjects: Sequence[Subject]) -> list[Check]:
-    """Return a check per subject, in order; what we could not run is tried three times, then raised as our fault."""
+    """Return a check per subject, in order; what we could not run is tried again, and raised as our fault when three
+    tries in a row have run none of it."""
     checks: list[Check] = []
     for start in range(0, len(subjects), BATCH):
         checks += await _run(engine, revision, subjects[start : start + BATCH])
@@ -23,13 +24,21 @@ async def execute(engine: Engine, revision: Revision, subjects: Sequence[Subject
 
 
 async def _run(engine: Engine, revision: Revision, subjects: Sequence[Subject]) -> list[Check]:
-    attempt = 1
-    while True:
-        results = await engine.evaluate(revision, subjects)
-        unavailable = [result for result in results if isinstance(result, Unavailable)]
-        if not unavailable:
-            return [result for result in results if not isinstance(result, Unavailable)]
-        if attempt == ATTEMPTS:
-            raise SandboxUnavailableError(f"{len(unavailable)} checks could not be run: {unavailable[0].cause}")
-        await asyncio.sleep(max(attempt, *(result.after_s for result in unavailable)))
-        attempt += 1
+    checks: dict[int, Check] = {}
+    waiting, in_vain = list(range(len(subjects))), 0
+    while waiting:
+        results = await engine.evaluate(revision, [subjects[index] for index in waiting])
+        left: dict[int, Unavailable] = {}
+        for index, result in zip(waiting, results, strict=True):
+            if isinstance(result, Unavailable):
+                left[index] = result
+            else:
+                checks[index] = result
+        # A runner gives up after some crashes in a row: what is left is worth another try as long as some went.
+        in_vain = in_vain + 1 if len(left) == len(waiting) else 0
+        if in_vain == ATTEMPTS:
+            raise SandboxUnavailableError(f"{len(left)} checks could not be run: {next(iter(left.values())).cause}")
+        waiting = list(left)
+        if waiting:
+            await asyncio.sleep(max(in_vain, *(result.after_s for result in left.values())))
+    return [checks[index] for index in range(len(subjects))]

@@ -1,10 +1,12 @@
 """A batch waits for every check."""
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
 from assay.batch.execute import ATTEMPTS, execute
+from assay.domain.evaluator import Revision
 from assay.domain.outcome import Call, Limits, Outcome, Returned, Unavailable
 from assay.domain.subject import Testcase as Row
 from assay.engine import Engine
@@ -58,6 +60,25 @@ async def test_what_can_never_be_run_is_our_fault_and_says_why() -> None:
     with pytest.raises(SandboxUnavailableError, match="1 checks could not be run: no zygote"):
         await execute(engine_of(runner), a_revision(), [Row()])
     assert len(runner.calls) == ATTEMPTS
+
+
+async def test_what_a_runner_gave_up_is_tried_as_long_as_some_of_it_goes() -> None:
+    budget = 0
+
+    class GivesUp(FakeRunner):
+        async def execute(self, revision: Revision, calls: Sequence[Call], limits: Limits) -> list[Outcome]:
+            nonlocal budget
+            budget = 2
+            return await super().execute(revision, calls, limits)
+
+    def answer(_: object, call: Call) -> Outcome:
+        nonlocal budget
+        budget -= 1
+        return Returned(value={"n": int(call.arguments[0])}) if budget >= 0 else Unavailable(cause="", is_given_up=True)
+
+    runner = GivesUp(answer)
+    checks = await execute(engine_of(runner), a_revision(), [Row(inputs=number) for number in range(11)])
+    assert [check.reading.metrics["n"] for check in checks] == list(range(11))
 
 
 async def test_no_subjects_have_no_checks() -> None:
