@@ -1,5 +1,6 @@
 """The `assay` command."""
 
+import os
 import sys
 
 INTERRUPTED = 130
@@ -8,6 +9,22 @@ UNUSABLE = 2
 
 def run() -> None:
     """Run the command line; our own errors become one line and exit code 2, and Ctrl-C ends quietly at any moment."""
+    try:
+        _run()
+    except SystemExit as ended:
+        if "daft" in sys.modules and (ended.code is None or isinstance(ended.code, int)):
+            _end_at_once(ended.code or 0)
+        raise
+
+
+def _end_at_once(code: int) -> None:
+    """End without winding up the interpreter, which threads that Daft leaves behind abort now and then."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def _run() -> None:
     try:
         # Loading takes a second, in which somebody may change their mind.
         from assay.cli.commands import app
