@@ -5,6 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
+from assay.batch_ports import BatchSnapshot, BatchTransaction
 from assay.domain.access import ApiKey
 from assay.domain.agent import Agent
 from assay.domain.channel import Channel, Failing
@@ -108,7 +109,7 @@ class LogEnds:
     pruned_to: int = 0
 
 
-class Snapshot(Protocol):
+class Snapshot(BatchSnapshot, Protocol):
     """Questions to the store, all answered from one consistent view."""
 
     async def trace(self, project_id: str, trace_id: str) -> TraceRecord | None:
@@ -226,7 +227,7 @@ class Snapshot(Protocol):
         ...
 
 
-class Transaction(Snapshot, Protocol):
+class Transaction(Snapshot, BatchTransaction, Protocol):
     """Changes to the store and its queue that become durable together, when the block ends, or not at all."""
 
     async def add_spans(self, project_id: str, spans: Sequence[Span], now_ns: int) -> dict[str, TraceRecord]:

@@ -44,6 +44,10 @@ class Reading:
     notes: tuple[str, ...] = ()
 
 
+CheckOrigin = Literal["live", "backfill"]
+"""What made a check: live traffic, or a backfill over stored traces."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
     """One revision applied to one trace or test case.
@@ -64,6 +68,7 @@ class Check:
     duration_s: float
     runner: str
     recorded_at_ns: int
+    origin: CheckOrigin = "live"
 
     @property
     def failed(self) -> bool:

@@ -1,10 +1,13 @@
 """Test sets: named lists of test cases, whose every change is a revision of its own."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from assay.domain.json_value import JsonObject, JsonValue
+from assay.domain.json_value import JsonObject
+
+MOST_ROWS_OF_BLOCK = 256
+MOST_BYTES_OF_BLOCK = 1024 * 1024
+LONGEST_NAME = 200
 
 ColumnType: TypeAlias = Literal["text", "number", "bool", "json"]
 """What a column's cells are: all text, all numbers, all bools; or any JSON, mixed types among them."""
@@ -36,7 +39,7 @@ class TestsetRevision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Testset:
-    """A named list of test cases; `revision` is its content now."""
+    """A named list of test cases; `revision` is its content now, and `revision_count` how many it has had."""
 
     __test__ = False
 
@@ -44,6 +47,7 @@ class Testset:
     project_id: str
     name: str
     revision: TestsetRevision
+    revision_count: int
     created_at_ns: int
     updated_at_ns: int
 
@@ -54,8 +58,3 @@ class Case:
 
     values: JsonObject
     trace_id: str | None = None
-
-
-def cell(values: Mapping[str, JsonValue], column: str) -> JsonValue:
-    """Return a cell, None where the row has none."""
-    return values.get(column)

@@ -35,6 +35,7 @@ def add_checks(connection: Connection, new: Sequence[Check]) -> set[str]:
             "trace_revision": check.trace_revision,
             "agent_id": check.agent_id,
             "status": check.reading.status,
+            "origin": check.origin,
             "recorded_at_ns": check.recorded_at_ns,
             "document": encode(check),
         }

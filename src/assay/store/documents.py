@@ -14,6 +14,7 @@ from assay.domain.notification import Delivery, Owed
 from assay.domain.severity import SeverityBand
 from assay.domain.signal import Signal
 from assay.domain.signal_log import LogEntry
+from assay.domain.testset import Column
 from assay.domain.text import mended_value
 from assay.domain.trace import Span
 
@@ -24,6 +25,7 @@ _decode_channel = msgspec.json.Decoder(Channel).decode
 _decode_owed = msgspec.json.Decoder(Owed).decode
 _decode_delivery = msgspec.json.Decoder(Delivery).decode
 _decode_credentials = msgspec.json.Decoder(SealedCredentials).decode
+decode_columns = msgspec.json.Decoder(tuple[Column, ...]).decode
 _SPAN_FIELDS = frozenset(field.name for field in fields(Span))
 
 

@@ -10,6 +10,7 @@ from sqlalchemy import (
     Dialect,
     Float,
     ForeignKey,
+    ForeignKeyConstraint,
     Index,
     Integer,
     LargeBinary,
@@ -169,9 +170,11 @@ checks = Table(
     Column("trace_revision", BigInteger, nullable=False),
     _text("agent_id", nullable=True),
     _text("status"),
+    Column("origin", PlainText, nullable=False, server_default="live"),
     _time("recorded_at_ns"),
     Column("document", LargeBinary, nullable=False),
     UniqueConstraint("revision_id", "trace_id", "trace_revision"),
+    _one_of("origin", ("live", "backfill")),
     _one_of("status", ("scored", "skipped", "errored")),
     Index("ix_checks_project_id_recorded_at_ns", "project_id", "recorded_at_ns", "id"),
     Index("ix_checks_evaluator_id_recorded_at_ns", "evaluator_id", "recorded_at_ns", "id"),
@@ -263,6 +266,112 @@ deliveries = Table(
     _time("at_ns"),
     Column("document", LargeBinary, nullable=False),
     Index("ix_deliveries_channel_id_at_ns", "channel_id", "at_ns", "id"),
+)
+
+testsets = Table(
+    "testsets",
+    metadata,
+    _id(),
+    _text("project_id"),
+    _text("name"),
+    _text("revision_id"),
+    Column("revision_number", BigInteger, nullable=False),
+    _time("created_at_ns"),
+    _time("updated_at_ns"),
+    UniqueConstraint("project_id", "name"),
+    Index("ix_testsets_project_id_created_at_ns", "project_id", "created_at_ns", "id"),
+)
+
+testset_revisions = Table(
+    "testset_revisions",
+    metadata,
+    _id(),
+    _text("testset_id", ForeignKey("testsets.id")),
+    Column("number", BigInteger, nullable=False),
+    _text("digest"),
+    Column("columns", LargeBinary, nullable=False),
+    Column("row_count", BigInteger, nullable=False),
+    _time("created_at_ns"),
+    UniqueConstraint("testset_id", "number"),
+    UniqueConstraint("testset_id", "digest"),
+)
+
+# Some hundred rows together, under the SHA-256 of their content: revisions share what they have in common.
+testset_contents = Table(
+    "testset_contents",
+    metadata,
+    _id("project_id"),
+    _id("digest"),
+    Column("document", LargeBinary, nullable=False),
+    _time("touched_at_ns"),
+)
+
+testset_blocks = Table(
+    "testset_blocks",
+    metadata,
+    Column("revision_id", PlainText, ForeignKey("testset_revisions.id"), primary_key=True),
+    Column("first_row", BigInteger, primary_key=True, autoincrement=False),
+    Column("row_count", BigInteger, nullable=False),
+    _text("project_id"),
+    _text("digest"),
+    ForeignKeyConstraint(
+        ["project_id", "digest"],
+        ["testset_contents.project_id", "testset_contents.digest"],
+        name="fk_testset_blocks_project_id_digest",
+    ),
+    Index("ix_testset_blocks_digest", "digest"),
+)
+
+runs = Table(
+    "runs",
+    metadata,
+    _id(),
+    _text("project_id"),
+    _text("testset_id", nullable=True),
+    _text("testset_revision_id", ForeignKey("testset_revisions.id"), nullable=True),
+    _text("state"),
+    _text("cause", nullable=True),
+    Column("is_backfill", Boolean, nullable=False),
+    _time("created_at_ns"),
+    Column("ended_at_ns", Nanoseconds, nullable=True),
+    Column("document", LargeBinary, nullable=False),
+    Column("progress", LargeBinary, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    _one_of("state", ("running", "paused", "cancelled", "finished", "failed")),
+    Index("ix_runs_project_id_created_at_ns", "project_id", "created_at_ns", "id"),
+    Index("ix_runs_testset_id", "testset_id"),
+)
+
+# Results of some rows that follow one another, written together and once.
+run_blocks = Table(
+    "run_blocks",
+    metadata,
+    Column("run_id", PlainText, ForeignKey("runs.id"), primary_key=True),
+    Column("first_row", BigInteger, primary_key=True, autoincrement=False),
+    Column("row_count", BigInteger, nullable=False),
+    Column("errored", BigInteger, nullable=False),
+    Column("document", LargeBinary, nullable=False),
+    CheckConstraint("row_count >= 1", name="row_count"),
+)
+
+# What the application answered for rows that its test set has no answer for.
+run_outputs = Table(
+    "run_outputs",
+    metadata,
+    Column("run_id", PlainText, ForeignKey("runs.id"), primary_key=True),
+    Column("row", BigInteger, primary_key=True, autoincrement=False),
+    Column("document", LargeBinary, nullable=False),
+    _time("at_ns"),
+)
+
+# Which trace says that it was made for which row of a run; no foreign key, since the senders of traces say anything.
+run_links = Table(
+    "run_links",
+    metadata,
+    _id("project_id"),
+    _id("run_id"),
+    Column("row", BigInteger, primary_key=True, autoincrement=False),
+    _text("trace_id"),
 )
 
 keys = Table(

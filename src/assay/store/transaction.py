@@ -20,6 +20,7 @@ from assay.ports import CheckFilter, Claim, LogEnds, Page, SignalFilter, SignalO
 from assay.store import agents, channels, evaluators, failure_windows, keys, notifications, signal_log, traces
 from assay.store import checks as check_rows
 from assay.store import signals as signal_rows
+from assay.store.batch_transaction import SqlBatchSnapshot, SqlBatchTransaction
 from assay.store.sessions import Session
 
 Answer = TypeVar("Answer")
@@ -38,16 +39,11 @@ class QueueRows(Protocol):
         ...
 
 
-class SqlSnapshot:
+class SqlSnapshot(SqlBatchSnapshot):
     """Questions, all answered from the view of one open connection."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
-
-    async def _ask(
-        self, question: Callable[Concatenate[Connection, P], Answer], *args: P.args, **kwargs: P.kwargs
-    ) -> Answer:
-        return await self._session.ask(question, *args, **kwargs)
 
     async def trace(self, project_id: str, trace_id: str) -> TraceRecord | None:
         """Return what is known of a trace beside its spans."""
@@ -165,7 +161,7 @@ class SqlSnapshot:
         return await self._ask(keys.list_keys)
 
 
-class SqlTransaction(SqlSnapshot):
+class SqlTransaction(SqlSnapshot, SqlBatchTransaction):
     """Changes on one connection; the store that opened it makes them durable."""
 
     def __init__(self, session: Session, queue: QueueRows) -> None:
