@@ -28,7 +28,8 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 DOCS = Path(__file__).parents[2] / "docs/writing-evaluators.md"
 SNIPPET = re.compile(r"`([^`]*)`")
-LIMITS = Limits(wall_s=8)
+# pandas imports pyarrow where it is installed, and maps 350 MB with it.
+LIMITS = Limits(wall_s=8, memory_bytes=512 * 1024 * 1024)
 PYTHON = """
 import collections, dataclasses, enum, math, types
 from collections import Counter, OrderedDict, deque, namedtuple
